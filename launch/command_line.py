@@ -126,9 +126,15 @@ def parse_flags(module: str) -> None:
             logging.set_verbosity(logging.ERROR)
 
 
-def missing(name: str, example: str) -> str:
-    """Returns the message that a flag must be given, with a value to propose."""
-    return f"--{name} is missing; for example --{name}={example}"
+def required(flag: flags.FlagHolder[str | None], example: str) -> str:
+    """Returns the value of a flag; where it has none, proposes one.
+
+    Raises:
+      UsageError: It is missing or empty.
+    """
+    if not flag.value:
+        raise UsageError(f"--{flag.name} is missing; for example --{flag.name}={example}")
+    return flag.value
 
 
 def run(main: Callable[[list[str]], int | None]) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,17 +65,6 @@ def learning_flags(of: str, usual: str) -> tuple[flags.FlagHolder[Any], ...]:
     )
 
 
-def required(flag: flags.FlagHolder[str | None], example: str) -> str:
-    """Returns the value of a flag that must be given.
-
-    Raises:
-      UsageError: It is missing or empty.
-    """
-    if not flag.value:
-        raise command_line.UsageError(command_line.missing(flag.name, example))
-    return flag.value
-
-
 def required_loss(flag: flags.FlagHolder[str | None], example: str) -> str:
     """Returns the value of --loss; says which loss is taken where that is the folder of a run.
 
@@ -83,7 +72,7 @@ def required_loss(flag: flags.FlagHolder[str | None], example: str) -> str:
       UsageError: It is missing or empty.
       RecordError: Nothing has this name.
     """
-    return _announced(flag.name, required(flag, example))
+    return _announced(flag.name, command_line.required(flag, example))
 
 
 def _announced(flag: str, loss: str) -> str:
@@ -114,7 +103,7 @@ def losses_exist(*names: str) -> bool:
 
 def required_losses(flag: flags.FlagHolder[str | None], example: str) -> list[str]:
     """Returns the values of --loss, separated by commas; errors as of `required_loss`."""
-    losses = required(flag, example).split(",")
+    losses = command_line.required(flag, example).split(",")
     if len(set(losses)) < len(losses) or "" in losses:
         raise command_line.UsageError(f"--{flag.name}={flag.value} names a loss twice, or none")
     return [_announced(flag.name, loss) for loss in losses]
@@ -231,19 +220,6 @@ def prepare_results(
             Path(flag.value).mkdir(parents=True, exist_ok=True)
     lock_results(flag)  # before anything in it is removed
     files.prepare_folder(str(flag.value), own, overwrite=overwrite, resume=resume)
-
-
-def prepare_nested(
-    folders: tuple[str, str], prepare: tuple[Callable[[], None], Callable[[], None]]
-) -> None:
-    """Prepares two folders, the outer one first where one lies within the other.
-
-    So neither is found in use because the other has just been made in it.
-    """
-    first, second = (Path(folder).resolve() for folder in folders)
-    outer_first = prepare if first in second.parents else prepare[::-1]
-    for step in outer_first:
-        step()
 
 
 def request_of(

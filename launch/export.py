@@ -14,7 +14,7 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from .evaluation_flags import locked, losses_exist, required, required_loss
+from .evaluation_flags import locked, losses_exist, required_loss
 
 flags.adopt_module_key_flags(config_flag)
 _LOSS = flags.DEFINE_string(
@@ -36,7 +36,10 @@ command_line.parse_flags(__name__)
 def main(argv: list[str]) -> int:
     """Exports a loss; returns the exit code."""
     del argv
-    loss, output = required_loss(_LOSS, "random_hopper"), required(_OUTPUT_DIR, "exported")
+    loss, output = (
+        required_loss(_LOSS, "random_hopper"),
+        command_line.required(_OUTPUT_DIR, "exported"),
+    )
     config_flag.load_families()
     from epg_tf.artifacts.artifact import Artifact, load  # they import TensorFlow
     from epg_tf.artifacts.cards import CARD_FILE

@@ -49,7 +49,6 @@ _OVERWRITE = flags.DEFINE_bool(
 command_line.parse_flags(__name__)
 
 from epg_tf.core.errors import ConfigError, EpgError, RenderError
-from .evaluation_flags import required
 
 if TYPE_CHECKING:  # they import TensorFlow, and flags are read before it is
     from epg_tf.figures.declaration import Declaration
@@ -127,7 +126,7 @@ def _make(statuses: Sequence[Status]) -> int:
         )
     from epg_tf.figures.output import make_figure
 
-    output, code = Path(required(_OUTPUT_DIR, "figures")), 0
+    output, code = Path(command_line.required(_OUTPUT_DIR, "figures")), 0
     for status in statuses:
         if not status.ready:
             continue

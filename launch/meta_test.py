@@ -48,10 +48,8 @@ from epg_tf.runs.provenance import continued
 from . import described_test
 from .evaluation_flags import (
     lock_results,
-    prepare_nested,
     prepare_results,
     refuse_runs,
-    required,
 )
 from .meta_test_flags import (
     COMPARE_UPDATES,
@@ -69,7 +67,7 @@ def main(argv: list[str]) -> int:
     """Tests a loss and writes what was found; returns the exit code."""
     del argv
     evaluation = described_test.evaluation()
-    output = required(OUTPUT_DIR, "runs/first-test")
+    output = command_line.required(OUTPUT_DIR, "runs/first-test")
     request, about = evaluation.request, evaluation.about()
     test = digest_of_test(about, request.agents)
     found: dict[MethodKey, Results] = {}
@@ -156,27 +154,27 @@ def _facts_of_loss(evaluation: Evaluation) -> str:
 def _prepare_folders(output: str) -> None:
     """Prepares --output_dir and --save_policy."""
 
-    def prepare_output() -> None:
-        prepare_results(
-            OUTPUT_DIR, OVERWRITE.value, (*resumed_tests.UNFINISHED, *OWN), RESUME.value
-        )
-
-    def prepare_policy() -> None:
-        saved_models.prepare_target(str(SAVE_POLICY.value), OVERWRITE.value, saved_policy.MARKERS)
-
+    own = (*resumed_tests.UNFINISHED, *OWN)
     if SAVE_POLICY.value is None:
-        prepare_output()
+        prepare_results(OUTPUT_DIR, OVERWRITE.value, own, RESUME.value)
         return
     if REPORTING.value or "," in str(LOSS.value):
         raise command_line.UsageError(
             f"--save_policy={SAVE_POLICY.value} saves an agent of one loss in the usual tasks; "
             "leave out --reporting and further losses, or --save_policy"
         )
-    if Path(SAVE_POLICY.value).resolve() == Path(output).resolve():
+    policy = Path(SAVE_POLICY.value).resolve()
+    if policy == Path(output).resolve():
         raise command_line.UsageError(
             f"--save_policy={SAVE_POLICY.value} is --output_dir; name a folder of its own"
         )
-    prepare_nested((output, SAVE_POLICY.value), (prepare_output, prepare_policy))
+    # The outer one first, or the inner one would be found in it.
+    output_first = Path(output).resolve() in policy.parents
+    if output_first:
+        prepare_results(OUTPUT_DIR, OVERWRITE.value, own, RESUME.value)
+    saved_models.prepare_target(SAVE_POLICY.value, OVERWRITE.value, saved_policy.MARKERS)
+    if not output_first:
+        prepare_results(OUTPUT_DIR, OVERWRITE.value, own, RESUME.value)
 
 
 def _save_policy(evaluation: Evaluation, folder: str) -> None:

@@ -76,7 +76,7 @@ def main(argv: list[str]) -> int:
     """Meta-trains to the end, or to Ctrl-C or SIGTERM; returns the exit code."""
     del argv
     experiment = config_flag.experiment_of(_SYSTEMS, "point_goal", cost=_cost)
-    run_flags.check("runs/first")
+    command_line.required(run_flags.RUN_DIR, "runs/first")
     if _chooses_settings(experiment):
         target = run_flags.target()
         communicator = run_flags.require_single_process("the choice of settings")

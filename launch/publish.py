@@ -45,7 +45,6 @@ from epg_tf.artifacts.loss_files import PRETRAINED
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
 from epg_tf.epg.settings import Experiment
-from .evaluation_flags import required
 
 if TYPE_CHECKING:  # they import TensorFlow, and flags are read before it is
     from epg_tf.artifacts.artifact import Artifact
@@ -57,9 +56,9 @@ _STUDIES = ("adaptation", "robustness")  # files of epg-tf study, and fields of 
 def main(argv: list[str]) -> int:
     """Publishes an artifact; returns the exit code."""
     del argv
-    run = Path(required(_RUN_DIR, "runs/hopper"))
+    run = Path(command_line.required(_RUN_DIR, "runs/hopper"))
     config_flag.load_families()
-    name = required(_NAME, "random_hopper")
+    name = command_line.required(_NAME, "random_hopper")
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name):
         raise command_line.UsageError(
             f"--name={name!r} must be lower-case letters, digits and underscores"

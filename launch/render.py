@@ -19,7 +19,7 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from .evaluation_flags import check_parent, losses_exist, required, required_loss
+from .evaluation_flags import check_parent, losses_exist, required_loss
 
 _LOSS = flags.DEFINE_string(
     "loss",
@@ -137,7 +137,7 @@ def _camera(
 
 
 def _output() -> Path:
-    output = Path(required(_OUTPUT, "life.gif"))
+    output = Path(command_line.required(_OUTPUT, "life.gif"))
     if output.is_file() and not _OVERWRITE.value:
         raise command_line.UsageError(
             f"--output={output}: there is such a file; name another, or pass --overwrite"

@@ -32,7 +32,7 @@ command_line.parse_flags(__name__)
 
 from epg_tf.core import files
 from epg_tf.reports.html_page import is_page
-from .evaluation_flags import check_parent, required
+from .evaluation_flags import check_parent
 
 
 def main(argv: list[str]) -> int:
@@ -60,7 +60,7 @@ def _folders() -> list[str]:
 
 
 def _output() -> Path:
-    output = Path(required(_OUTPUT, "report.html"))
+    output = Path(command_line.required(_OUTPUT, "report.html"))
     if output.suffix != ".html" or output.is_dir():
         raise command_line.UsageError(f"--output={output} must be a file that ends in .html")
     check_parent("output", output)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # they import TensorFlow, and flags are read before it is
     from epg_tf.runs.session import Session
     from epg_tf.runs.system import System
 
-_RUN_DIR = flags.DEFINE_string(
+RUN_DIR = flags.DEFINE_string(
     "run_dir", None, "Folder for all files of the run; for MetaGenRL one that all hosts share."
 )
 _SEED = flags.DEFINE_integer(
@@ -56,16 +56,6 @@ _RANK_TIMEOUT = flags.DEFINE_float(
 write = functools.partial(print, flush=True)
 
 
-def check(example: str) -> None:
-    """Checks, before TensorFlow is imported, that there is a folder for the run.
-
-    Raises:
-      UsageError: No folder is named.
-    """
-    if not _RUN_DIR.value:
-        raise command_line.UsageError(command_line.missing("run_dir", example))
-
-
 def target() -> RunTarget:
     """Returns the folder of the run, and what happens to an earlier run there.
 
@@ -75,7 +65,7 @@ def target() -> RunTarget:
     from epg_tf.runs.folder import RunTarget
 
     return RunTarget(
-        _RUN_DIR.value or "", _RESUME.value, _OVERWRITE.value, _ALLOW_CHANGED_FAMILY.value
+        RUN_DIR.value or "", _RESUME.value, _OVERWRITE.value, _ALLOW_CHANGED_FAMILY.value
     )
 
 
@@ -85,9 +75,9 @@ def seed() -> int:
     Raises:
       RecordError: That run has none.
     """
-    if not _RESUME.value or flags.FLAGS["seed"].present or not _RUN_DIR.value:
+    if not _RESUME.value or flags.FLAGS["seed"].present or not RUN_DIR.value:
         return _SEED.value
-    config = Path(_RUN_DIR.value) / "config.json"
+    config = Path(RUN_DIR.value) / "config.json"
     if not config.exists():
         return _SEED.value
     found = files.read_json(config, "the settings of a run").get("seed")
@@ -163,18 +153,18 @@ def guard(run: Callable[[], int]) -> int:
     """
     from epg_tf.runs.folder import CONFIG, is_new
 
-    new = is_new(Path(_RUN_DIR.value or ""), CONFIG)
+    new = is_new(Path(RUN_DIR.value or ""), CONFIG)
     try:
         return run()
     except (ConfigError, MemoryError):
         if new and not communication.launched_rank():
-            _remove_beginning(Path(_RUN_DIR.value or ""))
+            _remove_beginning(Path(RUN_DIR.value or ""))
         raise
     except (BrokenPipeError, PermissionError, IsADirectoryError, NotADirectoryError):
         raise  # of any path, not of this run's folder alone
     except OSError as error:
         print(
-            f"error: cannot write to --run_dir={_RUN_DIR.value} ({error}); checkpoints written "
+            f"error: cannot write to --run_dir={RUN_DIR.value} ({error}); checkpoints written "
             f"before are intact: remove the cause and run the same command {again()}",
             file=sys.stderr,
         )
@@ -203,7 +193,7 @@ def print_next(*families: str, learns: bool = True) -> None:
     """
     from epg_tf.artifacts.loss_files import loss_folder
 
-    path = Path(_RUN_DIR.value or "")
+    path = Path(RUN_DIR.value or "")
     flag, output = shlex.quote(f"{loss_folder(path)}"), shlex.quote(f"{path}-test")
     own = next(filter(None, map(config_flag.test_flags_for, families)), "")
     write(

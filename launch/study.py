@@ -21,7 +21,7 @@ from . import command_line, config_flag  # first: it silences the frameworks
 
 from absl import flags
 
-from .evaluation_flags import learning_flags, losses_exist, required
+from .evaluation_flags import learning_flags, losses_exist
 
 flags.adopt_module_key_flags(config_flag)
 _MEASURE = flags.DEFINE_enum(
@@ -98,7 +98,7 @@ from .evaluation_flags import (
 def main(argv: list[str]) -> int:
     """Measures, prints and writes; returns the exit code."""
     del argv
-    measure = required(_MEASURE, "adaptation")
+    measure = command_line.required(_MEASURE, "adaptation")
     return {"adaptation": _adaptation, "robustness": _robustness, "progress": _progress}[measure]()
 
 
@@ -121,7 +121,7 @@ def _adaptation() -> int:
         test = AdaptationTest(learned, request, tuple(fixed))
     except ConfigError as error:
         raise command_line.UsageError(f"--loss={_LOSS.value}: {error}") from error
-    output = required(_OUTPUT_DIR, "runs/first-adaptation")
+    output = command_line.required(_OUTPUT_DIR, "runs/first-adaptation")
     prepare_results(_OUTPUT_DIR, _OVERWRITE.value, adaptation_report.OWN)
     pairs = test.pairs()
     print(
@@ -150,7 +150,7 @@ def _robustness() -> int:
         test = RobustnessTest(learned, request, fixed)
     except ConfigError as error:
         raise command_line.UsageError(f"--loss={_LOSS.value}: {error}") from error
-    output = required(_OUTPUT_DIR, "runs/first-robustness")
+    output = command_line.required(_OUTPUT_DIR, "runs/first-robustness")
     prepare_results(_OUTPUT_DIR, _OVERWRITE.value, robustness_report.OWN, _RESUME.value)
     about, wanted = facts_of_lives(loss, learned, request, fixed), changes(learned.experiment)
     known = robustness_report.read_known(output, wanted, about) if _RESUME.value else {}
@@ -186,7 +186,10 @@ def _end(table: str, output: str, picture: Any) -> int:
 
 def _progress() -> int:
     config_flag.load_families()
-    run, output = required(_LOSS, "runs/objective"), required(_OUTPUT_DIR, "runs/progress")
+    run, output = (
+        command_line.required(_LOSS, "runs/objective"),
+        command_line.required(_OUTPUT_DIR, "runs/progress"),
+    )
     kept = kept_objectives(run)[:: _EVERY.value]
     if not kept:
         raise command_line.UsageError(

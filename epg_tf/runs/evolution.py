@@ -212,9 +212,10 @@ class EvolutionSystem(OneCheckpoint[EpochResult]):
     def _check_begun(self, folder: RunFolder) -> None:
         """Refuses to begin a run afresh that began with another loss."""
         if not checkpoints.epochs(folder.path / "checkpoints"):
+            began = beginning_in_words(folder.identity.begun)
             raise RecordError(
-                f"{folder.path}: the run began with {beginning_in_words(folder.identity.begun)} and "
-                "has no checkpoint yet; pass that again, or overwrite=True"
+                f"{folder.path}: the run began with {began} and has no checkpoint yet; pass that "
+                "again, or overwrite=True"
             )
 
     def keep(self, folder: RunFolder, result: EpochResult | None) -> None:

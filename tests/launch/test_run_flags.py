@@ -13,7 +13,7 @@ from launch import run_flags
 
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
-    monkeypatch.setattr(run_flags, "_RUN_DIR", types.SimpleNamespace(value=str(tmp_path / "run")))
+    monkeypatch.setattr(run_flags, "RUN_DIR", types.SimpleNamespace(value=str(tmp_path / "run")))
     return tmp_path / "run"
 
 
