@@ -58,7 +58,7 @@ flags.adopt_module_key_flags(run_flags)
 command_line.parse_flags(__name__)
 
 from epg_tf.core.communication import Communicator, launched_rank
-from epg_tf.runs.config_files import RUN_SETTINGS, AnyExperiment
+from epg_tf.runs.config_files import RUN_SETTINGS, SYSTEMS, AnyExperiment
 from epg_tf.epg.process_start import StartedProcess, start_ahead
 from epg_tf.epg.settings import Experiment
 from epg_tf.baselines.maml_settings import MAMLExperiment
@@ -69,13 +69,11 @@ if TYPE_CHECKING:  # they import TensorFlow
     from epg_tf.runs.folder import RunTarget
     from epg_tf.runs.system import System
 
-_SYSTEMS = (Experiment, MetaGenRLExperiment, MAMLExperiment, RL2Experiment)
-
 
 def main(argv: list[str]) -> int:
     """Meta-trains to the end, or to Ctrl-C or SIGTERM; returns the exit code."""
     del argv
-    experiment = config_flag.experiment_of(_SYSTEMS, "point_goal", cost=_cost)
+    experiment = config_flag.experiment_of(tuple(SYSTEMS.values()), "point_goal", cost=_cost)
     command_line.required(run_flags.RUN_DIR, "runs/first")
     if _chooses_settings(experiment):
         target = run_flags.target()
