@@ -1,13 +1,21 @@
-"""Shows the progress of a run: a bar or lines, and where it stopped."""
+"""Shows the progress of a run: a bar or lines, how long it still takes, and where it stopped."""
 
 from __future__ import annotations
 
+import contextlib
+import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from epg_tf.core.files import PathLike
 from epg_tf.core.formatting import duration
-from epg_tf.runs.pace import Pace, Reminder
+
+LINE_SECONDS = 30.0  # between lines of progress
+SILENT_SECONDS = 55.0  # after which a line comes in the middle of a step
+_LOOK_SECONDS = 1.0  # between looks at the clock in the middle of a step
+_NEWEST = 20  # steps whose durations the estimate is made from: validation recurs within them
 
 Write = Callable[[str], object]
 
@@ -15,18 +23,34 @@ Write = Callable[[str], object]
 class Progress:
     """Writes lines, and on a terminal a progress bar to standard error.
 
+    The first step of a process contains the compilation and is left out of the estimate of the time
+    that is left, which follows the newest steps.
+
     Args:
+      unit: Of a step, e.g. "epoch".
+      path: Folder of the run.
       write: Called with each line, without its end; None: nothing is shown.
       lives: Of a step, which move the bar; 1: only whole steps do.
+      clock: Returns the time (s).
     """
 
-    def __init__(self, unit: str, path: PathLike, write: Write | None, lives: int = 1):
+    def __init__(
+        self,
+        unit: str,
+        path: PathLike,
+        write: Write | None,
+        lives: int = 1,
+        clock: Callable[[], float] = time.perf_counter,
+    ):
         self._unit, self._path, self._write, self._lives = unit, path, write, lives
-        self._done = self._total = 0
+        self._clock = clock
+        self._done = self._total = self._compiles = 0
         self._ranks = 1
         self._bar: Any = None
-        self._pace = Pace(0, 0)
-        self._reminder: Reminder | None = None
+        self._started = self._step_began = self._spoke = clock()
+        self._seconds: deque[float] = deque(maxlen=_NEWEST)
+        self._watch: threading.Thread | None = None
+        self._ended = threading.Event()
 
     def lines(self, lines: Iterable[str]) -> None:
         """Writes lines; a visible bar is removed meanwhile."""
@@ -42,7 +66,9 @@ class Progress:
         """Starts to measure time."""
         self.close()
         self._done, self._total, self._ranks = done, total, ranks
-        self._pace = Pace(total, done)
+        self._compiles = done + 1
+        self._started = self._step_began = self._spoke = self._clock()
+        self._seconds.clear()
         if self._write is None:
             return
         from tqdm import tqdm
@@ -56,19 +82,35 @@ class Progress:
         )
         self._bar.set_description_str(self._place(done))
         if self._bar.disable:
-            self._reminder = Reminder(self._pace, self._remind)
+            self._ended.clear()
+            self._watch = threading.Thread(target=self._remind, name="progress", daemon=True)
+            self._watch.start()
 
     def _place(self, step: int) -> str:
         return f"{self._unit} {step}/{self._total}"
 
     def _remind(self) -> None:
-        going_on = " goes on"
-        if self._lives > 1:
-            ended = min(self._bar.n - self._done * self._lives, self._lives)
-            going_on = f": {ended} of {self._lives} lives have ended"
-        self.lines(
-            [f"{self._place(self._done + 1)}{going_on}, {duration(self._pace.spent())} so far"]
-        )
+        """Says, from a thread of its own, that work goes on where a step takes long."""
+        while not self._ended.wait(_LOOK_SECONDS):
+            if self._due(SILENT_SECONDS):
+                going_on = " goes on"
+                if self._lives > 1:
+                    ended = min(self._bar.n - self._done * self._lives, self._lives)
+                    going_on = f": {ended} of {self._lives} lives have ended"
+                line = f"{self._place(self._done + 1)}{going_on}, {self._so_far()}"
+                with contextlib.suppress(OSError):  # the main thread will meet it, too
+                    self.lines([line])
+
+    def _due(self, seconds: float) -> bool:
+        """Returns whether the last line is so many seconds ago; if so, counts from now on."""
+        now = self._clock()
+        if now - self._spoke < seconds:
+            return False
+        self._spoke = now
+        return True
+
+    def _so_far(self) -> str:
+        return f"{duration(self._clock() - self._started)} so far"
 
     def advance(self, lives: int) -> None:
         """Counts lives that have ended on this rank, and as many on every other rank."""
@@ -78,16 +120,22 @@ class Progress:
 
     def show(self, done: int, line: str, notes: Sequence[str]) -> None:
         """Writes notes on a step; and its numbers into the bar, or from time to time as a line."""
-        self._done = done
-        self._pace.end_epoch()
+        now = self._clock()
+        if done > self._compiles:
+            self._seconds.append(now - self._step_began)
+        self._done, self._step_began = done, now
         self.lines(notes)
         if self._bar is None:
             return
         line = f"{self._place(done)}  {line}"
         self._bar.n = done * self._lives
         self._bar.set_description_str(line)
-        if self._bar.disable and (self._pace.due() or done == self._total):
-            self.lines([f"{line}  {times(self._pace)}"])
+        if self._bar.disable and (self._due(LINE_SECONDS) or done == self._total):
+            left = ""
+            if self._seconds:
+                seconds = (self._total - done) * sum(self._seconds) / len(self._seconds)
+                left = f", about {duration(seconds)} left"
+            self.lines([f"{line}  {self._so_far()}{left}"])
 
     def stopped(self, done: int) -> None:
         """Writes where the run stopped."""
@@ -97,17 +145,10 @@ class Progress:
 
     def close(self) -> None:
         """Removes the bar; `begin` makes a new one."""
-        if self._reminder is not None:
-            self._reminder.close()
-            self._reminder = None
+        if self._watch is not None:
+            self._ended.set()
+            self._watch.join()
+            self._watch = None
         if self._bar is not None:
             self._bar.close()
             self._bar = None
-
-
-def times(pace: Pace) -> str:
-    """Returns how long a run has taken and still takes, for the end of a line."""
-    left = pace.left()
-    return f"{duration(pace.spent())} so far" + (
-        "" if left is None else f", about {duration(left)} left"
-    )
