@@ -7,4 +7,4 @@ from epg_tf.runs.session import Session
 
 @pytest.fixture(autouse=True)
 def _no_pictures(monkeypatch):
-    monkeypatch.setattr(Session, "_draw", lambda self: None)
+    monkeypatch.setattr(Session, "_draw", lambda self, folder: None)

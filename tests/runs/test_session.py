@@ -35,6 +35,8 @@ from tests.baselines.test_rl2 import TINY as TINY_RL2
 from tests.runs.test_maml import TINY as TINY_MAML
 from tests.runs.test_metagenrl import TINY as TINY_METAGENRL
 
+DRAW = Session._draw  # before a fixture replaces it
+
 
 @dataclasses.dataclass(frozen=True)
 class Case:
@@ -264,6 +266,7 @@ def test_checkpoints_that_do_not_say_what_run_they_are_of_go_on(case, finished, 
 def test_pictures_take_one_per_cent_of_the_time(case, tmp_path, monkeypatch, seconds, drawn):
     """The first step of three has one, and the end of the run."""
     times = [0.0]  # passes only while pictures are drawn
+    monkeypatch.setattr(Session, "_draw", DRAW)
     monkeypatch.setattr(
         "epg_tf.runs.session.time", types.SimpleNamespace(perf_counter=lambda: times[-1])
     )
