@@ -4,32 +4,15 @@ learning rate.
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import tensorflow as tf
 
 from epg_tf.core.types import Array
 
-
-@dataclasses.dataclass(frozen=True)
-class AdamSettings:
-    """Holds the constants of Adam.
-
-    Attributes:
-      beta_1: Decay of the first moment, in [0, 1); 0 switches momentum off, as the outer loop of
-        EPG does.
-      beta_2: Decay of the second moment, in [0, 1).
-      epsilon: Added to the denominator, > 0.
-    """
-
-    beta_1: float = 0.9
-    beta_2: float = 0.999
-    epsilon: float = 1e-8
-
-
-USUAL = AdamSettings()
-"""The constants that Kingma and Ba recommend."""
+BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
+"""The constants that Kingma and Ba recommend: decay of the moments, and what is added to the
+denominator.
+"""
 
 
 def adam_update(
@@ -39,7 +22,7 @@ def adam_update(
     step: tf.Tensor | float,
     *,
     learning_rate: tf.Tensor | float,
-    settings: AdamSettings = USUAL,
+    beta_1: float = BETA_1,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Computes one Adam step (Kingma and Ba 2015, Algorithm 1).
 
@@ -52,18 +35,17 @@ def adam_update(
       second_moment: v, same shape.
       step: t, number of this step, counted from 1 (a float scalar or tensor).
       learning_rate: Step size, > 0 (delta in the EPG paper).
-      settings: beta_1, beta_2 and epsilon.
+      beta_1: In [0, 1); 0 switches momentum off, as the outer loop of EPG does.
 
     Returns:
       (update to add to the parameters, new m, new v).
     """
-    beta_1, beta_2 = settings.beta_1, settings.beta_2
     first_moment = beta_1 * first_moment + (1.0 - beta_1) * gradient
-    second_moment = beta_2 * second_moment + (1.0 - beta_2) * tf.square(gradient)
+    second_moment = BETA_2 * second_moment + (1.0 - BETA_2) * tf.square(gradient)
     dtype = gradient.dtype
     scale = _uncached(-learning_rate * (1.0 / (1.0 - beta_1**step)), dtype)
-    second_scale = _uncached(1.0 / (1.0 - beta_2**step), dtype)
-    denominator = tf.sqrt(second_moment * second_scale) + settings.epsilon
+    second_scale = _uncached(1.0 / (1.0 - BETA_2**step), dtype)
+    denominator = tf.sqrt(second_moment * second_scale) + EPSILON
     return scale * first_moment / denominator, first_moment, second_moment
 
 
@@ -95,13 +77,12 @@ def adam_rows(
     Returns:
       (update to add to the parameters, 0 in the other rows; new m; new v).
     """
-    settings = USUAL
     first, second = moments
-    first += (active * (1.0 - settings.beta_1)) * (gradient - first)
-    second += (active * (1.0 - settings.beta_2)) * (tf.square(gradient) - second)
-    scale = -learning_rate * active / (1.0 - settings.beta_1**step)
-    deviation = tf.sqrt(second * (1.0 / (1.0 - settings.beta_2**step)))
-    return scale * first / (deviation + settings.epsilon), first, second
+    first += (active * (1.0 - BETA_1)) * (gradient - first)
+    second += (active * (1.0 - BETA_2)) * (tf.square(gradient) - second)
+    scale = -learning_rate * active / (1.0 - BETA_1**step)
+    deviation = tf.sqrt(second * (1.0 / (1.0 - BETA_2**step)))
+    return scale * first / (deviation + EPSILON), first, second
 
 
 def annealed(start: float, end: float, epochs: int, epoch: int) -> float:

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from epg_tf.core.communication import Communicator, SingleProcess
 from epg_tf.core.failures import mean_return
-from epg_tf.core.optimizers import AdamSettings, adam_update, annealed
+from epg_tf.core.optimizers import adam_update, annealed
 from epg_tf.core.random_streams import noise_vector
 from epg_tf.core.types import Array, LifeKey, LifeOutcomes
 from epg_tf.epg import diagnostics, epoch_metrics, evolution_strategies
@@ -34,8 +34,6 @@ from epg_tf.epg.past_policies import PastPolicies, starts_of
 from epg_tf.epg.settings import Experiment
 from epg_tf.epg.shards import RankedShards, Shards
 from epg_tf.epg.state import EpochResult, EvolutionState, digest, initial_state
-
-_WITHOUT_MOMENTUM = AdamSettings(beta_1=0.0)
 
 
 def evolve(
@@ -205,7 +203,7 @@ def es_step(
             tf.constant(state.second_moment),
             float(state.epoch + 1),
             learning_rate=learning_rate,
-            settings=_WITHOUT_MOMENTUM,
+            beta_1=0.0,  # without momentum
         )
     moved = dataclasses.replace(
         state,

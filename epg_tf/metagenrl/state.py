@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from epg_tf.core.optimizers import USUAL
+from epg_tf.core.optimizers import BETA_1, BETA_2, EPSILON
 from epg_tf.core.random_streams import loss_generator
 from epg_tf.core.types import Array
 from epg_tf.losses.lstm_objective import initial_parameters
@@ -56,15 +56,15 @@ def objective_step(state: ObjectiveState, gradient: Array, learning_rate: float)
     without a GPU agree to the bit, and since every tensor outside a graph costs memory to the end
     (docs/benchmarks.md).
     """
-    updates, beta_1, beta_2 = state.updates + 1, USUAL.beta_1, USUAL.beta_2
-    first = np.float32(beta_1) * state.first_moment + np.float32(1.0 - beta_1) * gradient
-    second = np.float32(beta_2) * state.second_moment
-    second += np.float32(1.0 - beta_2) * np.square(gradient)
-    scale = np.float32(learning_rate / (1.0 - beta_1**updates))
-    deviation = np.sqrt(second * np.float32(1.0 / (1.0 - beta_2**updates)))
+    updates = state.updates + 1
+    first = np.float32(BETA_1) * state.first_moment + np.float32(1.0 - BETA_1) * gradient
+    second = np.float32(BETA_2) * state.second_moment
+    second += np.float32(1.0 - BETA_2) * np.square(gradient)
+    scale = np.float32(learning_rate / (1.0 - BETA_1**updates))
+    deviation = np.sqrt(second * np.float32(1.0 / (1.0 - BETA_2**updates)))
     return dataclasses.replace(
         state,
-        parameters=state.parameters - scale * first / (deviation + np.float32(USUAL.epsilon)),
+        parameters=state.parameters - scale * first / (deviation + np.float32(EPSILON)),
         first_moment=first,
         second_moment=second,
         updates=updates,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from epg_tf.core.optimizers import AdamSettings, adam_rows, adam_update
+from epg_tf.core.optimizers import adam_rows, adam_update
 from tests import reference
 
 GRADIENTS = (
@@ -14,7 +14,7 @@ GRADIENTS = (
 )
 
 
-def run(gradients, dtype=tf.float32, compiled=False, learning_rate=0.01, **settings):
+def run(gradients, dtype=tf.float32, compiled=False, learning_rate=0.01, beta_1=0.9):
     """Returns the sum of all updates after each of the steps, as an array."""
     function = tf.function(adam_update) if compiled else adam_update
     first = second = total = tf.zeros(gradients.shape[1:], dtype)
@@ -27,7 +27,7 @@ def run(gradients, dtype=tf.float32, compiled=False, learning_rate=0.01, **setti
             second,
             step,
             learning_rate=learning_rate,
-            settings=AdamSettings(**settings),
+            beta_1=beta_1,
         )
         total += update
         path.append(total.numpy())
@@ -35,12 +35,11 @@ def run(gradients, dtype=tf.float32, compiled=False, learning_rate=0.01, **setti
 
 
 @pytest.mark.parametrize(
-    ("betas", "compiled"),
-    [((0.9, 0.999), True), ((0.9, 0.999), False), ((0.0, 0.999), False), ((0.5, 0.0), False)],
+    ("beta_1", "compiled"), [(0.9, True), (0.9, False), (0.0, False), (0.5, False)]
 )
-def test_equals_the_reference(betas, compiled):
-    settings = {"learning_rate": 0.01, "beta_1": betas[0], "beta_2": betas[1]}
-    adam = reference.Adam(0.01, *betas)
+def test_equals_the_reference(beta_1, compiled):
+    settings = {"learning_rate": 0.01, "beta_1": beta_1}
+    adam = reference.Adam(0.01, beta_1, 0.999)
     expected = np.cumsum([adam.change(gradient) for gradient in GRADIENTS], axis=0)
     np.testing.assert_allclose(
         run(GRADIENTS, tf.float64, compiled, **settings), expected, rtol=1e-10
@@ -51,13 +50,12 @@ def test_equals_the_reference(betas, compiled):
 
 
 def test_equals_keras():
-    """At epsilon 0 in effect: Keras adds its epsilon before the bias correction. It keeps its rate
-    in float32.
-    """
+    """Epsilon, which Keras adds before the bias correction, is nothing beside such gradients."""
+    large = 1e8 * GRADIENTS
     variable = tf.Variable(np.zeros(GRADIENTS.shape[1:]))
-    optimizer = tf.keras.optimizers.Adam(0.01, 0.9, 0.999, epsilon=1e-16)
-    path = run(GRADIENTS, tf.float64, learning_rate=0.01, epsilon=1e-16)
-    for gradient, expected in zip(GRADIENTS, path, strict=True):
+    optimizer = tf.keras.optimizers.Adam(0.01, 0.9, 0.999, epsilon=1e-8)
+    path = run(large, tf.float64, learning_rate=0.01)
+    for gradient, expected in zip(large, path, strict=True):
         optimizer.apply_gradients([(tf.constant(gradient), variable)])
         np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-4)
 
