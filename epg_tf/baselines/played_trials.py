@@ -58,7 +58,7 @@ def _rows(
     environment: TrialEnvironment, agent: RecurrentAgent, keys: Sequence[LifeKey]
 ) -> Iterator[tuple[Trajectory, Array, Any, Array]]:
     """Yields each env step, and a last row with the end: step, episode, ended ones, diverged."""
-    population = environment.batch_size
+    population = environment.population
     time_step, state = environment.begin(keys), agent.initial_state(population)
     streams = [life_generator(key, "action") for key in keys]
     noise = np.stack([agent.draw_noise(stream, environment.env_steps) for stream in streams])

@@ -24,7 +24,7 @@ from epg_tf.baselines.rl2_settings import RecurrentConfig, RecurrentPPOConfig
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
 from epg_tf.tasks.base import TaskFamily
-from epg_tf.tasks.trials import TrialEnvironment
+from epg_tf.tasks.trials import trial_specs
 
 _LAST_LAYER = 0.1  # scale of its kernel, so that the first actions and values are near 0
 _BODY = 3  # kernels of the input layer and the LSTM; each part of an action has a last layer
@@ -53,9 +53,7 @@ class RecurrentAgent:
     ) -> None:
         self.discrete_actions, self.action_size = family.discrete_actions, family.action_size
         self._config, self._choices = ppo, family.spec.choices
-        environment = TrialEnvironment(family, 1, 1)
-        time_step = tensor_spec.from_spec(environment.time_step_spec())
-        action = tensor_spec.from_spec(environment.action_spec())
+        time_step, action = trial_specs(family)
         self._actor = _actor(time_step.observation, action, network)
         self._value = ValueRnnNetwork(time_step.observation, **_sizes(network))
         self._optimizer = tf.keras.optimizers.Adam(ppo.learning_rate)

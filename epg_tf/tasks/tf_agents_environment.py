@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 from tf_agents.environments import py_environment, tf_py_environment
 from tf_agents.specs import array_spec
@@ -36,33 +33,7 @@ def load_environment(
     return tf_py_environment.TFPyEnvironment(TaskEnvironment(family, population, seed))
 
 
-class PopulationEnvironment(py_environment.PyEnvironment):
-    """Says that it is batched, and what the specs of its P members are."""
-
-    _population: int
-    _observation_spec: array_spec.ArraySpec
-    _action_spec: Any
-
-    @property
-    def batched(self) -> bool:
-        """Returns True: every array has a leading axis P, which the specs do not contain."""
-        return True
-
-    @property
-    def batch_size(self) -> int:
-        """Returns P."""
-        return self._population
-
-    def observation_spec(self) -> array_spec.ArraySpec:
-        """Returns the spec of one member's observation."""
-        return self._observation_spec
-
-    def action_spec(self) -> Any:
-        """Returns the spec of one member's action."""
-        return self._action_spec
-
-
-class TaskEnvironment(PopulationEnvironment):
+class TaskEnvironment(py_environment.PyEnvironment):
     """Simulates P members of one family; each keeps its own task.
 
     The task and the starts of member i are functions of (seed, i) only. After its last step, a
@@ -119,47 +90,31 @@ class TaskEnvironment(PopulationEnvironment):
         self.seed(seed)
 
     @property
-    def divergence(self) -> str:
-        """Returns what was wrong where physics failed last; empty before."""
-        return self._simulation.divergence
+    def batched(self) -> bool:
+        """Returns True: every array has a leading axis P, which the specs do not contain."""
+        return True
+
+    @property
+    def batch_size(self) -> int:
+        """Returns P."""
+        return self._population
+
+    def observation_spec(self) -> array_spec.ArraySpec:
+        """Returns the spec of one member's observation."""
+        return self._observation_spec
+
+    def action_spec(self) -> array_spec.BoundedArraySpec:
+        """Returns the spec of one member's action."""
+        return self._action_spec
 
     def seed(self, seed: int) -> None:
         """Draws new tasks of all members; the next `step` or `reset` starts new episodes."""
-        self.set_lives([LifeKey(seed, "environment", 0, i) for i in range(self._population)])
-
-    def set_lives(self, keys: Sequence[LifeKey]) -> None:
-        """Sets the tasks and starts of the lives that P keys name; then as after `seed`."""
+        keys = [LifeKey(seed, "environment", 0, number) for number in range(self._population)]
         self._starts = [life_generator(key, "reset") for key in keys]
         self._simulation.set_tasks(
             [self._family.sample_task(life_generator(key, "task")) for key in keys]
         )
         self._current_time_step = None
-
-    def begin_anew(self, starts: Sequence[np.random.Generator]) -> ts.TimeStep:
-        """Gives up all episodes and starts others in the same tasks.
-
-        Args:
-          starts: P streams, of these starts and of all that follow.
-        """
-        self._starts = list(starts)
-        return self.reset()
-
-    def start_next_episodes(self) -> ts.TimeStep:
-        """Starts the next episodes of members at LAST, without a step of the others.
-
-        Returns:
-          The current time step, in which those members are at FIRST (reward 0, discount 1).
-        """
-        ended = np.flatnonzero(self._ended)
-        if ended.size:
-            step_type, reward, discount, observation = (
-                np.array(values) for values in self.current_time_step()
-            )
-            observation[ended] = self._simulation.next_episode(ended, self._starts)
-            self._ended[ended] = False
-            step_type[ended], reward[ended], discount[ended] = ts.StepType.FIRST, 0.0, 1.0
-            self._current_time_step = ts.TimeStep(step_type, reward, discount, observation)
-        return self.current_time_step()
 
     def _reset(self) -> ts.TimeStep:
         """Starts new episodes of all members in their tasks."""

@@ -162,8 +162,8 @@ class TestAnAgent:
             environment.waits = np.zeros(len(streams), bool)
             return begin(environment, streams)
 
-        def count_and_diverge(environment, reward, over):
-            count(environment, reward, over)
+        def count_and_diverge(environment, reward, over, success):
+            count(environment, reward, over, success)
             environment.diverged |= environment.waits
             environment.waits |= over
 

@@ -28,7 +28,7 @@ from epg_tf.tasks.registry import (
 )
 from epg_tf.tasks.settings import TaskConfig
 from epg_tf.tasks.tf_agents_environment import TaskEnvironment
-from epg_tf.tasks.trials import TrialEnvironment
+from epg_tf.tasks.trials import TrialEnvironment, trial_specs
 
 ENV_ID = "epg_tf_tests/Walk-v0"
 NAMED = f"config.task.family='gymnasium:{ENV_ID}'"
@@ -350,12 +350,13 @@ def test_choices_keep_the_environments_own_numbers(made):
     with pytest.raises(ValueError, match=r"must be within -2 \.\. 2$"):
         batched.step(np.array([-3, 1]))
     trials = TrialEnvironment(family, 2, 5)
-    assert (trials.action_spec().minimum, trials.action_spec().maximum) == (0, 4)
-    trials.reset()
+    _, taken = trial_specs(family)
+    assert (taken.minimum, taken.maximum) == (0, 4)
+    trials.begin([LifeKey(0, "test", 0, number) for number in range(2)])
     seen = trials.step(np.array([0, 4])).observation
     np.testing.assert_array_equal(seen[:, 2:7], np.eye(5)[[0, 4]])
-    for inner, expected in ((batched, [-2, 1]), (trials._inner, [-2, 2])):
-        members = [inner._simulation.environment(row).unwrapped for row in range(2)]
+    for where, expected in ((batched, [-2, 1]), (trials, [-2, 2])):
+        members = [where._simulation.environment(row).unwrapped for row in range(2)]
         assert [int(member.given) for member in members] == expected
 
 

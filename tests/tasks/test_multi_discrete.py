@@ -12,7 +12,6 @@ import pytest
 import tensorflow as tf
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from tf_agents.environments import tf_py_environment
-from tf_agents.environments.utils import validate_py_environment
 from tf_agents.policies import greedy_policy, py_tf_eager_policy, random_tf_policy
 from tf_agents.trajectories import time_step as ts
 
@@ -20,13 +19,14 @@ from epg_tf.artifacts.artifact import LearnedLoss, interface
 from epg_tf.artifacts.exported import loss_inputs
 from epg_tf.artifacts.saved_policy import save_policy
 from epg_tf.core.errors import ConfigError
+from epg_tf.core.types import LifeKey
 from epg_tf.epg.meta_parameters import initial_phi, loss_channels
 from epg_tf.evaluation.trained_agent import train_agent
 from epg_tf.tasks.gymnasium_environment import TaskEnv
 from epg_tf.tasks.registry import make_family, simulate
 from epg_tf.tasks.settings import TaskConfig
 from epg_tf.tasks.tf_agents_environment import TaskEnvironment
-from epg_tf.tasks.trials import TrialEnvironment
+from epg_tf.tasks.trials import TrialEnvironment, trial_specs
 from tests.tasks.families import Compass
 from tests.tasks.test_units import LIMIT, METHODS, loss_experiment
 
@@ -127,10 +127,9 @@ def test_adapters_take_the_environments_numbers(rail, kind):
         step = wrapped.step(policy.action(wrapped.current_time_step()).action)
     assert step.is_first().numpy().all()
     trials = TrialEnvironment(family, 2, 5)
-    validate_py_environment(trials, episodes=2)
-    top = [int(spec.maximum) for spec in trials.action_spec()]
+    top = [int(spec.maximum) for spec in trial_specs(family)[1]]
     assert top == [count - 1 for count in counts]
-    trials.reset()
+    trials.begin([LifeKey(0, "test", 0, number) for number in range(2)])
     seen = trials.step(tuple(np.array([0, number], np.int32) for number in top)).observation
     np.testing.assert_array_equal(
         seen[:, 2:-2], family.choice_rows(np.array([first, last], np.int32))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tf_agents.environments.utils import validate_py_environment
 
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
 from epg_tf.tasks.episodes import Episodes
 from epg_tf.tasks.hidden_goal import HiddenGoal
 from epg_tf.tasks.registry import simulate
-from epg_tf.tasks.trials import TrialEnvironment
+from epg_tf.tasks.trials import TrialEnvironment, trial_specs
 from tests.tasks.families import Compass
 
 FIRST, MID, LAST = 0, 1, 2
@@ -64,9 +63,6 @@ def test_a_policy_sees_the_action_the_reward_and_the_end_before():
     assert rewards == [[0.5, -0.25], [1.0, 0.0]] * 2
     assert environment.ended.ids.tolist() == [0, 1]
     assert environment.ended.returns.tolist() == [1.5, -0.25]
-    following = environment.step(np.zeros((2, 2), np.float32))
-    assert following.step_type.tolist() == [FIRST, FIRST]
-    np.testing.assert_array_equal(following.observation[:, 4:], np.zeros((2, 4)))
 
 
 def test_one_member_ends_without_a_step_of_the_other():
@@ -117,10 +113,15 @@ def test_episodes_can_begin_anew_within_a_trial():
 
 
 @pytest.mark.parametrize("family", [HiddenGoal, Compass])
-def test_tf_agents_accepts_it_and_discrete_actions_are_seen_one_hot(family):
+def test_specs_are_of_what_is_seen_and_done_and_discrete_actions_are_seen_one_hot(family):
     environment = TrialEnvironment(family(2, 3), 2, 6)
-    validate_py_environment(environment, episodes=2)
+    seen, action = trial_specs(environment.family)
+    start = environment.begin([LifeKey(0, "test", 0, number) for number in range(2)])
+    assert start.observation.shape == (2, *seen.observation.shape)
+    assert start.observation.dtype == seen.observation.dtype.as_numpy_dtype
     if family is Compass:
-        environment.reset()
-        seen = environment.step(np.array([2, 0], np.int32)).observation[:, -6:-2]
-        assert seen.tolist() == [[0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0]]
+        assert (action.dtype.name, int(action.minimum), int(action.maximum)) == ("int32", 0, 3)
+        before = environment.step(np.array([2, 0], np.int32)).observation[:, -6:-2]
+        assert before.tolist() == [[0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0]]
+    else:
+        assert (action.shape, float(action.minimum), float(action.maximum)) == ((2,), -1.0, 1.0)
