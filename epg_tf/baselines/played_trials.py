@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,50 +44,37 @@ def play_trials(
       agent: Acts.
       keys: P keys, which name tasks, starts and noise.
     """
-    rows = list(_rows(environment, agent, keys))
-    steps, episodes, ended, diverged = zip(*rows, strict=True)
-    returns: list[list[float]] = [[] for _ in keys]
-    for one in ended:
-        for row, value in zip(one.ids, one.returns, strict=True):
-            returns[row].append(float(value))
-    trajectory = tf.nest.map_structure(lambda *parts: np.stack(parts, axis=1), *steps)
-    return Trials(trajectory, np.stack(episodes[:-1], axis=1), returns, diverged[-1])
-
-
-def _rows(
-    environment: TrialEnvironment, agent: RecurrentAgent, keys: Sequence[LifeKey]
-) -> Iterator[tuple[Trajectory, Array, Any, Array]]:
-    """Yields each env step, and a last row with the end: step, episode, ended ones, diverged."""
     population = environment.population
     time_step, state = environment.begin(keys), agent.initial_state(population)
     streams = [life_generator(key, "action") for key in keys]
     noise = np.stack([agent.draw_noise(stream, environment.env_steps) for stream in streams])
-    nothing = environment.ended
-    for step in range(environment.env_steps + 1):
-        last = step == environment.env_steps
-        used = np.zeros_like(noise[:, 0]) if last else noise[:, step]
-        action, info, state = agent.act(time_step, state, used)
-        if last:
-            reward, discount = np.zeros(population, np.float32), np.ones(population, np.float32)
-            next_time_step = ts.restart(time_step.observation, population)
-        else:
-            next_time_step = environment.step(action)
-            reward, discount = next_time_step.reward, next_time_step.discount
-        yield (
-            Trajectory(
-                step_type=time_step.step_type,
-                observation=time_step.observation,
-                action=action,
-                policy_info=tf.nest.map_structure(lambda part: part.numpy(), info),
-                next_step_type=next_time_step.step_type,
-                reward=reward,
-                discount=discount,
-            ),
-            environment.episode,
-            nothing if last else environment.ended,
-            environment.diverged,
-        )
+    rows, episodes = [], []
+    returns: list[list[float]] = [[] for _ in keys]
+    for step in range(environment.env_steps):
+        action, info, state = agent.act(time_step, state, noise[:, step])
+        next_time_step = environment.step(action)
+        rows.append(_row(time_step, action, info, next_time_step))
+        episodes.append(environment.episode)
+        for trial, value in zip(environment.ended.ids, environment.ended.returns, strict=True):
+            returns[trial].append(float(value))
         time_step = next_time_step
+    action, info, _ = agent.act(time_step, state, np.zeros_like(noise[:, 0]))
+    rows.append(_row(time_step, action, info, ts.restart(time_step.observation, population)))
+    trajectory = tf.nest.map_structure(lambda *parts: np.stack(parts, axis=1), *rows)
+    return Trials(trajectory, np.stack(episodes, axis=1), returns, environment.diverged)
+
+
+def _row(time_step: ts.TimeStep, action: Any, info: Any, next_time_step: ts.TimeStep) -> Trajectory:
+    """Returns an env step of P trials, arrays [P, ...]."""
+    return Trajectory(
+        step_type=time_step.step_type,
+        observation=time_step.observation,
+        action=action,
+        policy_info=tf.nest.map_structure(lambda part: part.numpy(), info),
+        next_step_type=next_time_step.step_type,
+        reward=next_time_step.reward,
+        discount=next_time_step.discount,
+    )
 
 
 def without_exploration(trials: Trials, exploratory: int) -> Trajectory:
