@@ -53,7 +53,7 @@ from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from .evaluation_flags import check_json
 
 if TYPE_CHECKING:  # they import TensorFlow, and flags are read before it is
-    from epg_tf.studies.speed import LifeSpeed, SpeedComparison
+    from epg_tf.studies.speed import LifeSpeed
 
 _REPEATS = 3  # of both ways of MetaGenRL, in turn; medians are printed
 _EPOCHS = 200  # drawn for a prediction
@@ -82,26 +82,30 @@ def _lifetimes(experiment: Experiment) -> dict[str, Any]:
     config_flag.refuse("task.physics", reason="both physics are measured; leave it out")
     from epg_tf.studies.speed import compare_physics
 
-    speed = compare_physics(experiment, _SEED.value, _LIVES.value, _UPDATES.value)
+    exact, coarse = compare_physics(experiment, _SEED.value, _LIVES.value, _UPDATES.value)
+    found: dict[str, Any] = {"exact": vars(exact), "coarse": None, "speedup": None}
+    if coarse is not None:
+        rate = coarse.life_env_steps_per_second
+        found |= {"coarse": vars(coarse), "speedup": rate / exact.life_env_steps_per_second}
     if _MARKDOWN.value:
-        print(_row(speed))
-        return speed.to_mapping()
-    exact = speed.exact
+        cells = "- | - | -" if coarse is None else _cells(coarse)
+        print(f"| {exact.threads} | {_cells(exact)} | {cells} |")
+        return found
     print(
         f"{exact.family}: {exact.lives} lives in shards of {exact.shard_lives} on "
         f"{exact.threads} threads (M {experiment.inner.update_period}, "
         f"N {experiment.loss.buffer_steps}, B {experiment.inner.minibatch})"
     )
-    for physics, found in (("exact", exact), ("coarse", speed.coarse)):
-        if found is None:
-            print(f"{physics} physics: the family declares none")
-        else:
-            _report_lives(physics, found)
-    newest = speed.coarse or exact
+    _report_lives("exact", exact)
+    if coarse is None:
+        print("coarse physics: the family declares none")
+    else:
+        _report_lives("coarse", coarse)
+    newest = coarse or exact
     print(f"peak memory      of this process {newest.peak_rss_bytes / 2**30:.2f} GiB")
-    if speed.speedup is not None:
-        print(f"whole lives are {speed.speedup:.1f} times as fast in coarse physics")
-    return speed.to_mapping()
+    if coarse is not None:
+        print(f"whole lives are {found['speedup']:.1f} times as fast in coarse physics")
+    return found
 
 
 def _report_lives(physics: str, speed: LifeSpeed) -> None:
@@ -117,11 +121,6 @@ def _report_lives(physics: str, speed: LifeSpeed) -> None:
         f"  time of a life {shares}\n"
         f"  one update     {speed.update_milliseconds:.1f} ms per shard"
     )
-
-
-def _row(speed: SpeedComparison) -> str:
-    exact, coarse = speed.exact, speed.coarse
-    return f"| {exact.threads} | {_cells(exact)} | {_cells(coarse) if coarse else '- | - | -'} |"
 
 
 def _cells(speed: LifeSpeed) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -64,39 +63,16 @@ class LifeSpeed:
     peak_rss_bytes: float
 
 
-@dataclasses.dataclass(frozen=True)
-class SpeedComparison:
-    """Holds the speed of the same lives in both physics, measured one after the other.
-
-    Attributes:
-      exact: In exact physics.
-      coarse: In coarse physics; None for families that declare none.
-    """
-
-    exact: LifeSpeed
-    coarse: LifeSpeed | None
-
-    @property
-    def speedup(self) -> float | None:
-        """Env steps per second of whole lives in coarse physics by those in exact physics."""
-        if self.coarse is None:
-            return None
-        return self.coarse.life_env_steps_per_second / self.exact.life_env_steps_per_second
-
-    def to_mapping(self) -> dict[str, Any]:
-        """Returns the numbers for JSON: `exact`, `coarse`, `speedup`."""
-        return {**dataclasses.asdict(self), "speedup": self.speedup}
-
-
 def compare_physics(
     experiment: Experiment, seed: int, lives: int, updates: int | None = None
-) -> SpeedComparison:
-    """Measures lives in exact physics, then in coarse physics; arguments as of `measure_lives`."""
+) -> tuple[LifeSpeed, LifeSpeed | None]:
+    """Measures lives in exact physics, then in coarse physics, None for families that declare none;
+    arguments as of `measure_lives`.
+    """
     exact = measure_lives(experiment.in_physics("exact"), seed, lives, updates)
     if not make_family(experiment.in_physics("exact").task).has_coarse_physics:
-        return SpeedComparison(exact, None)
-    coarse = measure_lives(experiment.in_physics("coarse"), seed, lives, updates)
-    return SpeedComparison(exact, coarse)
+        return exact, None
+    return exact, measure_lives(experiment.in_physics("coarse"), seed, lives, updates)
 
 
 def measure_lives(

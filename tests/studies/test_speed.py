@@ -10,13 +10,8 @@ REACHER = {"family": "random_reacher", "frame_skip": 2, "episode_limit": 6}
 
 
 def test_the_same_lives_are_measured_in_both_physics_whatever_the_config_says(make_tiny):
-    found = compare_physics(make_tiny(task={**REACHER, "physics": "coarse"}), 0, 4)
-    exact, coarse = found.exact, found.coarse
+    exact, coarse = compare_physics(make_tiny(task={**REACHER, "physics": "coarse"}), 0, 4)
     assert exact.env_steps == coarse.env_steps == 4 * (3 * 8 + 3 * 6)
-    assert found.speedup == coarse.life_env_steps_per_second / exact.life_env_steps_per_second
-    written = found.to_mapping()
-    assert set(written) == {"exact", "coarse", "speedup"} and written["speedup"] == found.speedup
-    assert set(written["exact"]) == set(written["coarse"])
     for speed in (exact, coarse):
         assert speed.ratio * speed.physics_env_steps_per_second == pytest.approx(
             speed.life_env_steps_per_second
@@ -25,6 +20,4 @@ def test_the_same_lives_are_measured_in_both_physics_whatever_the_config_says(ma
 
 
 def test_a_family_without_coarse_physics_has_no_speedup(tiny):
-    found = compare_physics(tiny, 0, 4)
-    assert found.coarse is None and found.speedup is None
-    assert found.to_mapping()["coarse"] is None
+    assert compare_physics(tiny, 0, 4)[1] is None
