@@ -202,9 +202,8 @@ def summarize_gradient_correlation(found: GradientCorrelation) -> dict[str, Any]
 
     Returns:
       "spearman", "cosine" and "ppo_halves", each with `mean` over lives of the mean over a life's
-      updates, `ci95`, `deviation` between lives, and `first_half` and `second_half`, the means over
-      the updates of either half; "parameters", "updates", "lives", and "failed_lives", which have
-      no finite gradient and are left out.
+      updates and `ci95`; "parameters", "updates", "lives", and "failed_lives", which have no finite
+      gradient and are left out.
     """
     lives, updates = found.spearman.shape
     known = np.isfinite(found.spearman).any(axis=1)
@@ -222,14 +221,7 @@ def _numbers(values: Array) -> dict[str, Any]:
     if not len(values):
         return {"mean": float("nan"), "ci95": (-np.inf, np.inf)}
     by_life = np.nanmean(values, axis=1)
-    half = values.shape[1] // 2
-    return {
-        "mean": float(by_life.mean()),
-        "ci95": confidence_interval(by_life),
-        "deviation": float(by_life.std(ddof=1)) if len(by_life) > 1 else float("nan"),
-        "first_half": float(np.nanmean(values[:, : half or 1])),
-        "second_half": float(np.nanmean(values[:, half:])),
-    }
+    return {"mean": float(by_life.mean()), "ci95": confidence_interval(by_life)}
 
 
 def gradient_correlation_rows(found: GradientCorrelation) -> list[dict[str, float | int | str]]:

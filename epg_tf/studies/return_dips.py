@@ -20,17 +20,14 @@ def return_dips(results: Results) -> dict[str, Any]:
       results: Rows of one method and one loss.
 
     Returns:
-      `agents`, `dips`, `share` (of all agents, failed ones included), its `ci95` (Wilson's) and
-      `ends_positive`, a count.
+      `agents`, `dips`, `share` (of all agents, failed ones included) and its `ci95` (Wilson's).
     """
     _, returns = results.pivot()
     lowest = np.min(np.where(np.isnan(returns), np.inf, returns), axis=1, initial=np.inf)
-    ends_positive = results.final() > 0.0
-    agents, dips = len(lowest), int((ends_positive & (lowest < 0.0)).sum())
+    agents, dips = len(lowest), int(((results.final() > 0.0) & (lowest < 0.0)).sum())
     return {
         "agents": agents,
         "dips": dips,
         "share": dips / agents,
         "ci95": share_interval(dips, agents),
-        "ends_positive": int(ends_positive.sum()),
     }
