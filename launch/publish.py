@@ -48,9 +48,8 @@ from epg_tf.epg.settings import Experiment
 
 if TYPE_CHECKING:  # they import TensorFlow, and flags are read before it is
     from epg_tf.artifacts.artifact import Artifact
-    from epg_tf.artifacts.cards import CardTests
 
-_STUDIES = ("adaptation", "robustness")  # files of epg-tf study, and fields of CardTests
+_STUDIES = ("adaptation", "robustness")  # files of epg-tf study
 
 
 def main(argv: list[str]) -> int:
@@ -71,10 +70,10 @@ def main(argv: list[str]) -> int:
     learned: Artifact[Any] = load(str(run if objective else run / "best"))
     read = {} if objective else files.read_json(run / "summary.json", "a finished run, --run_dir")
     try:
-        tests = _card_tests(found, learned)
-        text = pretrained_card(name, learned, tests, read or None)
+        tests, studies = _card_tests(found, learned)
+        text = pretrained_card(name, learned, tests, studies, read or None)
         if not objective:
-            learned = _as_evaluated(learned, tests.tests[0]["about"])
+            learned = _as_evaluated(learned, tests[0]["about"])
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise command_line.UsageError(
             f"--run_dir={run} or --evaluations={','.join(found)} holds the results of something "
@@ -107,14 +106,14 @@ def _read(folder: str) -> tuple[str, dict[str, Any]]:
 
 def _card_tests(
     found: Mapping[str, tuple[str, dict[str, Any]]], learned: Artifact[Any]
-) -> CardTests:
-    """Returns what a card tells.
+) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Returns the evaluations and the studies that a card tells of, see `pretrained_card`.
 
     Raises:
       UsageError: Something was found for another artifact, in coarse physics, or for two of a seed.
       LookupError, TypeError, AttributeError, ValueError: It is the result of something else.
     """
-    from epg_tf.artifacts.cards import CardTests, losses_of
+    from epg_tf.artifacts.cards import losses_of
 
     for folder, (_, result) in found.items():
         about, given = result["about"], f"--evaluations={folder}"
@@ -139,7 +138,7 @@ def _card_tests(
         raise command_line.UsageError(
             f"--evaluations={','.join(found)} has no folder of {command_line.program('meta_test')}"
         )
-    return CardTests(tests, **studies)
+    return tests, studies
 
 
 def _as_evaluated(learned: Artifact[Any], about: Mapping[str, Any]) -> Artifact[Any]:

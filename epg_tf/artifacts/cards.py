@@ -5,7 +5,6 @@ The first lines of a pretrained one's are metadata in YAML, as hubs of models re
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -46,42 +45,32 @@ _RETURNS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class CardTests:
-    """What tests of an artifact found.
-
-    Attributes:
-      tests: `summary.json` of each evaluation, of it alone or with those of other seeds.
-      adaptation: `adaptation.json`; None: it was not measured.
-      robustness: `robustness.json`; None: it was not measured.
-    """
-
-    tests: Sequence[Mapping[str, Any]]
-    adaptation: Mapping[str, Any] | None = None
-    robustness: Mapping[str, Any] | None = None
-
-
 def pretrained_card(
-    name: str, learned: Artifact[Any], tests: CardTests, run: Mapping[str, Any] | None = None
+    name: str,
+    learned: Artifact[Any],
+    tests: Sequence[Mapping[str, Any]],
+    studies: Mapping[str, Mapping[str, Any]],
+    run: Mapping[str, Any] | None = None,
 ) -> str:
     """Returns the card of a pretrained artifact: what it is, where it came from, how it did.
 
     Args:
       name: Of the artifact.
       learned: The artifact.
-      tests: What its tests found.
+      tests: `summary.json` of each evaluation, of it alone or with those of other seeds.
+      studies: "adaptation" and "robustness", as far as they were measured, -> NAME.json.
       run: `summary.json` of its run, which knows the costs of the whole run.
 
     Raises:
       KeyError, TypeError, AttributeError, ValueError: A summary is of something else.
     """
-    sections = [_evaluation(name, learned, test) for test in tests.tests]
-    if tests.adaptation is not None:
-        sections.append(_adaptation(name, learned, tests.adaptation))
-    if tests.robustness is not None:
-        sections.append(_robustness(name, learned, tests.robustness))
+    sections = [_evaluation(name, learned, test) for test in tests]
+    if "adaptation" in studies:
+        sections.append(_adaptation(name, learned, studies["adaptation"]))
+    if "robustness" in studies:
+        sections.append(_robustness(name, learned, studies["robustness"]))
     run = {} if run is None else {key: run[key] for key in ("epochs", "env_steps", "seconds")}
-    return f"""{_metadata(name, learned, tests.tests)}
+    return f"""{_metadata(name, learned, tests)}
 # {name}
 
 {_opening(learned)}

@@ -12,7 +12,7 @@ import yaml
 
 import epg_tf
 from epg_tf.artifacts.artifact import LearnedLoss
-from epg_tf.artifacts.cards import CARD_FILE, CardTests, exported_card, pretrained_card
+from epg_tf.artifacts.cards import CARD_FILE, exported_card, pretrained_card
 from epg_tf.artifacts.loss_files import PRETRAINED, pretrained_losses
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.epg.meta_parameters import initial_phi
@@ -46,7 +46,7 @@ def read(*words):
 
 def card_of(name, *tests, **studies):
     run = {"epochs": 7, "env_steps": 12_300, "seconds": 65.0}
-    return pretrained_card("mine", epg_tf.load_loss(name), CardTests(tests, **studies), run)
+    return pretrained_card("mine", epg_tf.load_loss(name), tests, studies, run)
 
 
 def test_a_card_says_where_a_loss_is_from_and_a_card_beside_it_is_kept(run):
