@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
-from collections.abc import Iterator, Mapping
 
 import gymnasium
 import numpy as np
@@ -60,7 +60,7 @@ def prepare_gymnasium_family(kind: type[GymnasiumFamily]) -> None:
         setattr(kind, _REGISTERED, True)
 
 
-class _WatchedTask(Mapping[str, Array]):
+class _WatchedTask(collections.UserDict[str, Array]):
     """A task that knows which of its quantities were read.
 
     Attributes:
@@ -68,18 +68,12 @@ class _WatchedTask(Mapping[str, Array]):
     """
 
     def __init__(self, task: Task):
+        super().__init__(task)
         self.read: set[str] = set()
-        self._task = task
 
     def __getitem__(self, name: str) -> Array:
         self.read.add(name)
-        return self._task[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._task)
-
-    def __len__(self) -> int:
-        return len(self._task)
+        return super().__getitem__(name)
 
 
 def make_checked_environment(env_id: str, config: TaskConfig) -> OneTaskFamily:

@@ -14,7 +14,7 @@ import importlib
 import os
 import warnings
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -27,16 +27,6 @@ BACKENDS = ("egl", "osmesa", "glfw")
 MARKER_COLOUR = np.array([0.1, 0.8, 0.2, 0.6], np.float32)  # red, green, blue, opacity
 MARKER_RADIUS = 0.05  # times the model's extent
 FONT = mujoco.mjtFontScale.mjFONTSCALE_100.value
-
-
-class GLContext(Protocol):
-    """Is the common interface of MuJoCo's OpenGL contexts, one class for each backend."""
-
-    def make_current(self) -> None:
-        """Makes this the context of the calling thread."""
-
-    def free(self) -> None:
-        """Frees the context."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,9 +204,7 @@ def _view(model: mujoco.MjModel) -> mujoco.MjvCamera:
     return view
 
 
-def _make_contexts(
-    model: mujoco.MjModel, height: int, width: int
-) -> tuple[GLContext, mujoco.MjrContext]:
+def _make_contexts(model: mujoco.MjModel, height: int, width: int) -> tuple[Any, mujoco.MjrContext]:
     """Returns an OpenGL context and MuJoCo's drawing context in it."""
     backend = wanted_backend()
     if backend not in BACKENDS:
@@ -224,7 +212,7 @@ def _make_contexts(
             f"MUJOCO_GL={backend!r} is not supported; set it to one of {', '.join(BACKENDS)}"
         )
     try:
-        gl: GLContext = importlib.import_module(f"mujoco.{backend}").GLContext(width, height)
+        gl = importlib.import_module(f"mujoco.{backend}").GLContext(width, height)
         gl.make_current()
         context = mujoco.MjrContext(model, FONT)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, context)
