@@ -8,4 +8,5 @@
 | `rl2`, `recurrent_ppo`, `played_trials`, `rl2_lives` | RL², E-RL² | losses of EPG |
 | `method` | `Method`, requests and curves | both |
 | `inner_loop_method`, `lived_shards` | what several methods share | both |
+| `kept_shards` | files of shards, for tests that are stopped | both |
 """

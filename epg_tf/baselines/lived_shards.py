@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,19 +23,6 @@ class LivedShard(NamedTuple):
     returns: Array
     final_return: Array
     success: Array
-
-
-class KeptShards(Protocol):
-    """Holds the shards of one method that have lived, so that a stopped test can go on.
-
-    A shard is known by the numbers of its first and last agent.
-    """
-
-    def read(self, ends: tuple[int, int], shape: tuple[int, int]) -> LivedShard | None:
-        """Returns a shard whose `returns` have this shape; None where it has not lived."""
-
-    def write(self, ends: tuple[int, int], shard: LivedShard) -> None:
-        """Adds a shard; called from several threads, with different shards."""
 
 
 def outcome(

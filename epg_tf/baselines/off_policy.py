@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from epg_tf.baselines.lived_shards import KeptShards, LivedShard, live_in_shards, outcome
+from epg_tf.baselines.kept_shards import ShardFiles
+from epg_tf.baselines.lived_shards import LivedShard, live_in_shards, outcome
 from epg_tf.baselines.method import LearningCurves, Method, Request
 from epg_tf.baselines.parallel_agents import ParallelAgents, Settings
 from epg_tf.core.errors import ConfigError
@@ -66,7 +67,7 @@ class OffPolicyMethod(Method):
 
     settings: Settings
     terms: Terms
-    kept: KeptShards | None = None
+    kept: ShardFiles | None = None
 
     @property
     def explores(self) -> bool:
@@ -139,7 +140,7 @@ class OffPolicyMethod(Method):
 
 
 def beside_loss(
-    name: str, experiment: Experiment, kept: KeptShards | None = None
+    name: str, experiment: Experiment, kept: ShardFiles | None = None
 ) -> OffPolicyMethod:
     """Returns "sac" or "td3" on the terms of the evaluation of a loss of EPG."""
     settings: Settings = experiment.sac if name == "sac" else experiment.td3
@@ -149,7 +150,7 @@ def beside_loss(
 
 
 def beside_objective(
-    name: str, experiment: MetaGenRLExperiment, kept: KeptShards | None = None
+    name: str, experiment: MetaGenRLExperiment, kept: ShardFiles | None = None
 ) -> OffPolicyMethod:
     """Returns "td3" or "ddpg" on the terms of the evaluation of an objective."""
     agent, baseline = experiment.agent, experiment.baseline

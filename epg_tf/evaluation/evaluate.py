@@ -14,7 +14,7 @@ import numpy as np
 from epg_tf.artifacts.artifact import Artifact, LearnedLoss, LearnedObjective
 from epg_tf.artifacts.loss_files import checksum
 from epg_tf.baselines.inner_loop_method import InnerLoops
-from epg_tf.baselines.lived_shards import KeptShards
+from epg_tf.baselines.kept_shards import ShardFiles
 from epg_tf.baselines.method import LossName, Method, Request, learned_name
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.threads import configure_tensorflow, threads_of
@@ -163,7 +163,7 @@ class Evaluation:
     def run(
         self,
         known: Mapping[MethodKey, Results] | None = None,
-        kept: Mapping[str, KeptShards] | None = None,
+        kept: Mapping[str, ShardFiles] | None = None,
     ) -> Iterator[Results]:
         """Yields the results of each method as they are found, further losses after the first.
 
@@ -184,7 +184,7 @@ class Evaluation:
         yield from train_all(fixed_policies.methods(self.fixed), self.request, known)
 
     def _evaluated(
-        self, stack: contextlib.ExitStack, kept: Mapping[str, KeptShards]
+        self, stack: contextlib.ExitStack, kept: Mapping[str, ShardFiles]
     ) -> list[Evaluated]:
         """Returns what methods are made from; losses of one kind share threads and functions, and
         follow one another after the first.

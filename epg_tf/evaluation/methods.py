@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from epg_tf.baselines import off_policy, policy_gradient
 from epg_tf.baselines.inner_loop_method import InnerLoopMethod, InnerLoops
-from epg_tf.baselines.lived_shards import KeptShards
+from epg_tf.baselines.kept_shards import ShardFiles
 from epg_tf.baselines.method import LossName, Method, learned_name
 from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import Array
@@ -53,7 +53,7 @@ class Evaluated:
     loss: LossName
     loops: InnerLoops | None = None
     alpha: float = 0.0
-    kept: Mapping[str, KeptShards] = dataclasses.field(default_factory=dict)
+    kept: Mapping[str, ShardFiles] = dataclasses.field(default_factory=dict)
 
     def inner_loop(
         self,

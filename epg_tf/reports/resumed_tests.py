@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from epg_tf.baselines import kept_shards
 from epg_tf.baselines.method import LABELS, Request
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
@@ -20,7 +21,6 @@ from epg_tf.evaluation.results import (
     read_results,
     task_name,
 )
-from epg_tf.reports import kept_shards
 from epg_tf.reports.evaluation_report import OWN, SUMMARY_FILE
 
 TABLE_FILE = "unfinished.csv"

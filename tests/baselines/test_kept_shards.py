@@ -1,4 +1,4 @@
-"""Tests epg_tf.reports.kept_shards: which shards a test goes on with, and which it removes."""
+"""Tests epg_tf.baselines.kept_shards: which shards a test goes on with, and which it removes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import threading
 import numpy as np
 import pytest
 
+from epg_tf.baselines.kept_shards import FOLDER, ShardFiles, discard_shards
+from epg_tf.baselines.kept_shards import digest_of_test as digest
 from epg_tf.baselines.lived_shards import LivedShard
 from epg_tf.core.array_files import write_arrays
-from epg_tf.reports.kept_shards import FOLDER, ShardFiles, discard_shards
-from epg_tf.reports.kept_shards import digest_of_test as digest
 
 NAN = np.nan
 SHARD = LivedShard(np.array([[1 / 3, NAN], [2.0, 3.0]]), np.array([NAN, 0.1]), np.array([0.0, 1.0]))

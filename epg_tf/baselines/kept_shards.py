@@ -34,7 +34,8 @@ def digest_of_test(about: Mapping[str, Any], agents: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class ShardFiles:
-    """Keeps the shards of one method of a test, each in a file; see `KeptShards`.
+    """Keeps the shards of one method that have lived, each in a file, so that a stopped test can go
+    on. A shard is known by the numbers of its first and last agent.
 
     Attributes:
       folder: Of the test.
@@ -71,7 +72,7 @@ class ShardFiles:
         return LivedShard(**found)
 
     def write(self, ends: tuple[int, int], shard: LivedShard) -> None:
-        """Adds a shard.
+        """Adds a shard; called from several threads, with different shards.
 
         Raises:
           OSError: A file cannot be written.
