@@ -1,21 +1,20 @@
 """Simulates environments of Gymnasium.
 
-Members of a population are separate environments in a `SyncVectorEnv`. An environment's own vector
-version is not used: its members share one generator, but no life may depend on its neighbours.
+Members of a population are separate environments, stepped one after the other. An environment's own
+vector version is not used: its members share one generator, but no life may depend on its
+neighbours.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from epg_tf.core.types import Array
 from epg_tf.tasks.base import SEED_LIMIT, Simulation, StepResult
@@ -34,25 +33,6 @@ class Moment(NamedTuple):
 
     seed: int
     action: Any
-
-
-class _TaskOptions(gymnasium.Wrapper):
-    """Gives every reset the options of the environment's task.
-
-    Attributes:
-      task_options: Those options.
-    """
-
-    def __init__(self, environment: gymnasium.Env):
-        super().__init__(environment)
-        self.task_options: dict[str, Any] = {}
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode; the vector environment has no options for single members."""
-        del options
-        return self.env.reset(seed=seed, options=dict(self.task_options))
 
 
 class GymnasiumSimulation(Simulation):
@@ -79,16 +59,9 @@ class GymnasiumSimulation(Simulation):
         self._newest = self._all_rows, np.zeros(population)  # rows and their actions
         self._bad_start = np.zeros(population, bool)  # the first observation was not finite
         with self._calling("making it"):
-            self._members = [_TaskOptions(family.make()) for _ in range(population)]
-            self._vector = SyncVectorEnv(
-                [functools.partial(_itself, member) for member in self._members],
-                copy=False,
-                autoreset_mode=AutoresetMode.DISABLED,
-            )
-        weakref.finalize(self, self._vector.close)
+            self._members = [family.make() for _ in range(population)]
+        weakref.finalize(self, _close, self._members)
         self.set_tasks([family.complete_task({})] * population)
-        with self._calling("reset"):  # Gymnasium resets some only after it has reset all once
-            self._vector.reset(seed=0)
 
     def _calling(self, doing: str) -> contextlib.AbstractContextManager[None]:
         remedy = "correct the environment, gymnasium.utils.env_checker.check_env may help"
@@ -98,9 +71,9 @@ class GymnasiumSimulation(Simulation):
         """Sets tasks[i] in simulation i; new episodes must be started afterwards."""
         for member, task in zip(self._members, tasks, strict=True):
             with self._calling("configure()"):
-                self.family.configure(member.env, task)
-            with self._calling("reset_options()"):
-                member.task_options = self.family.reset_options(task)
+                self.family.configure(member, task)
+        with self._calling("reset_options()"):
+            self._options = [self.family.reset_options(task) for task in tasks]
 
     def reset(self, ids: Array, generators: Sequence[np.random.Generator]) -> Array:
         """Starts new episodes in the simulations `ids`, each with a seed drawn from generators[id].
@@ -109,16 +82,15 @@ class GymnasiumSimulation(Simulation):
           Observations [len(ids), O], float32. One that is not finite is 0, and the next step
           reports the simulation as diverged.
         """
-        mask = np.zeros(self.population, bool)
-        mask[ids] = True
-        seeds: list[int | None] = [None] * self.population
         for row in ids:
-            seeds[row] = self._seeds[row] = int(generators[row].integers(SEED_LIMIT))
+            self._seeds[row] = int(generators[row].integers(SEED_LIMIT))
         with self._calling("reset"):
-            started: tuple[Array, dict[str, Any]] = self._vector.reset(
-                seed=seeds, options={"reset_mask": mask}
-            )
-        observation = _as_float32(started[0][ids]).reshape(len(ids), -1)
+            started = [
+                self._members[row].reset(seed=self._seeds[row], options=dict(self._options[row]))
+                for row in ids
+            ]
+            found = self._stacked([observation for observation, _ in started])
+        observation = _as_float32(found).reshape(len(ids), -1)
         self._bad_start[ids] = ~np.isfinite(observation).all(axis=1)
         observation[self._bad_start[ids]] = 0.0
         return observation
@@ -130,8 +102,7 @@ class GymnasiumSimulation(Simulation):
     def step(self, action: Array, ids: Array | None = None) -> StepResult:
         """Advances the simulations `ids` (all if None) by one env step; see `Simulation.step`.
 
-        A row whose action is not a number is not stepped. Before the whole population is stepped
-        again, new episodes must be started where episodes ended.
+        A row whose action is not a number is not stepped.
         """
         started = time.perf_counter()
         rows = self._all_rows if ids is None else ids
@@ -140,12 +111,7 @@ class GymnasiumSimulation(Simulation):
         usable &= ~self._bad_start[rows]
         entered = time.perf_counter()
         with self._calling("step"):
-            if ids is None and usable.all():
-                found, reward, terminated, truncated, success = self._step_all(native)
-            else:
-                found, reward, terminated, truncated, success = self._step_some(
-                    rows, native, usable
-                )
+            found, reward, terminated, truncated, success = self._step(rows, native, usable)
         left = time.perf_counter()
         observation, reward = _as_float32(found).reshape(len(rows), -1), _as_float32(reward)
         diverged = ~(usable & np.isfinite(reward) & np.isfinite(observation).all(axis=1))
@@ -162,19 +128,13 @@ class GymnasiumSimulation(Simulation):
         success &= ~diverged
         return StepResult(observation, reward, terminated, truncated, diverged, success)
 
-    def _step_all(self, native: Array) -> tuple[Array, Array, Array, Array, Array]:
-        """Steps all; returns observations, rewards, terminations, truncations, successes."""
-        result: tuple[Array, Array, Array, Array, dict[str, Any]] = self._vector.step(native)
-        reported = _success(result[4], np.zeros(self.population))  # None where one says nothing
-        return *result[:4], np.array([bool(value) for value in reported])
-
-    def _step_some(
+    def _step(
         self, rows: Array, native: Array, usable: Array
     ) -> tuple[Array, Array, Array, Array, Array]:
-        """Steps the usable of `rows` one by one; the others get 0 and False.
+        """Steps the usable of `rows`; the others get 0 and False.
 
-        The vector environment can only step all. It remembers which members have ended and refuses
-        to step them; a reset there clears that, also for members that are stepped here.
+        Returns:
+          Observations, rewards, terminations, truncations, successes.
         """
         space, count = self.family.observation_space, len(rows)
         found = [np.zeros(space.shape, space.low.dtype)] * count
@@ -185,9 +145,15 @@ class GymnasiumSimulation(Simulation):
         for k in np.flatnonzero(usable):
             result = self._members[rows[k]].step(native[k])
             found[k], reward[k], terminated[k], truncated[k] = result[:4]
-            success[k] = bool(_success(result[4], False))
-        observations = np.zeros((count, *space.shape), space.low.dtype)
-        return np.stack(found, out=observations), reward, terminated, truncated, success
+            reported = [result[4][name] for name in SUCCESS if name in result[4]]
+            success[k] = bool(reported and reported[0])
+        return self._stacked(found), reward, terminated, truncated, success
+
+    def _stacked(self, observations: Sequence[Array]) -> Array:
+        """Returns observations of K environments, [K, ...] in the type of their space."""
+        space = self.family.observation_space
+        whole = np.zeros((len(observations), *space.shape), space.low.dtype)
+        return np.stack(observations, out=whole)
 
     def moment(self, row: int) -> Moment:
         """Returns how to play the newest env step of simulation `row` again."""
@@ -204,13 +170,9 @@ class GymnasiumSimulation(Simulation):
         return np.flatnonzero(result.terminated | result.truncated)
 
 
-def _itself(member: _TaskOptions) -> _TaskOptions:
-    return member
-
-
-def _success(info: Mapping[str, Any], unknown: Any) -> Any:
-    """Returns what `info` says about whether the goal is reached, or `unknown`."""
-    return next((info[name] for name in SUCCESS if name in info), unknown)
+def _close(environments: Sequence[gymnasium.Env]) -> None:
+    for environment in environments:
+        environment.close()
 
 
 def _as_float32(values: Array) -> Array:
