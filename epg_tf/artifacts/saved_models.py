@@ -69,40 +69,29 @@ _OBJECTS = frozenset(
 _KINDS = frozenset(("user_object", "variable", "function", "bare_concrete_function", "constant"))
 
 
-def check_target(path: files.PathLike, overwrite: bool, markers: Sequence[str]) -> None:
-    """Refuses to overwrite a folder that holds something else than a SavedModel of this program.
-
-    Of what is in the folder, it removes the unfinished files of processes that were killed.
+def prepare_target(path: files.PathLike, overwrite: bool, markers: Sequence[str]) -> None:
+    """Makes a folder that a SavedModel can be written to; removes the unfinished files of processes
+    that were killed.
 
     Args:
       path: The folder; may be missing or empty.
-      overwrite: Whether a model that is there is to be replaced.
-      markers: Names of files that show that such a model is there.
+      overwrite: Whether a model that is there is to be replaced; else the folder must be empty.
+      markers: Names of files that show that a model of this program is there; a folder that holds
+        something else is not overwritten.
 
     Raises:
-      RecordError: There is something else to overwrite.
+      RecordError: It cannot be created or written to, or holds something else.
     """
     folder = Path(path)
-    if not folder.is_dir() or not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        return
-    for rest in folder.glob(_TEMPORARY.format("*")):
-        shutil.rmtree(rest, ignore_errors=True)
-    missing = [name for name in markers if not (folder / name).is_file()]
-    if overwrite and missing and any(folder.iterdir()):
-        raise RecordError(
-            f"{folder}: only what this program wrote is overwritten, but {missing[0]} is not "
-            "there; choose another folder"
-        )
-
-
-def prepare_target(path: files.PathLike, overwrite: bool, markers: Sequence[str]) -> None:
-    """Makes a folder that a SavedModel can be written to; arguments as in `check_target`.
-
-    Raises:
-      RecordError: It cannot be created or written to, or holds something else; without `overwrite`
-        it must be empty.
-    """
-    check_target(path, overwrite, markers)
+    if folder.is_dir() and os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        for rest in folder.glob(_TEMPORARY.format("*")):
+            shutil.rmtree(rest, ignore_errors=True)
+        missing = [name for name in markers if not (folder / name).is_file()]
+        if overwrite and missing and any(folder.iterdir()):
+            raise RecordError(
+                f"{folder}: only what this program wrote is overwritten, but {missing[0]} is not "
+                "there; choose another folder"
+            )
     files.prepare_folder(path, (), overwrite=overwrite)
 
 

@@ -395,10 +395,9 @@ def test_a_model_in_folders_that_are_not_writable_stays(tmp_path, monkeypatch):
 
 def test_only_a_model_is_overwritten(tmp_path):
     def prepare(overwrite):
-        saved_models.check_target(tmp_path / "out", overwrite, ["README.md"])
+        saved_models.prepare_target(tmp_path / "out", overwrite, ["README.md"])
 
     prepare(False)
-    (tmp_path / "out").mkdir()
     (tmp_path / "out" / ".saved_model.123.tmp").mkdir()  # of a process that was killed
     prepare(False)
     assert not list((tmp_path / "out").iterdir())
