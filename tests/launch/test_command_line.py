@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+import types
 
 import pytest
 from absl import flags
@@ -141,16 +142,19 @@ def test_a_full_disk_is_told_in_one_line(tmp_path, capsys, monkeypatch, known, a
     )
 
 
-@pytest.mark.parametrize("key", ["about", "kind"])
-def test_json_replaces_results_and_no_file_that_was_copied_out_of_a_folder(tmp_path, key):
-    values = flags.FlagValues()
-    flag = flags.DEFINE_string("json", str(tmp_path / "kept.json"), "", flag_values=values)
-    values.mark_as_parsed()
-    files.write_json(tmp_path / "kept.json", {"rows": []})
-    evaluation_flags.check_json(flag)
-    files.write_json(tmp_path / "kept.json", {key: {}})
-    with pytest.raises(command_line.UsageError, match="is no result of a command"):
-        evaluation_flags.check_json(flag)
+def test_json_replaces_results_and_nothing_else(tmp_path):
+    """No file that was copied out of a folder, and none that nobody can read to its end."""
+    result, deep, pipe = (tmp_path / name for name in ("kept.json", "deep", "pipe"))
+    files.write_json(result, {"rows": []})
+    evaluation_flags.check_json(types.SimpleNamespace(name="json", value=str(result)))
+    for key in ("about", "kind"):
+        files.write_json(tmp_path / key, {key: {}})
+    deep.write_text("[" * 100_000)
+    os.mkfifo(pipe)
+    others = [tmp_path / "about", tmp_path / "kind", deep, pipe, tmp_path, "/dev/zero"]
+    for path in others:
+        with pytest.raises(command_line.UsageError, match=f"^--json={path} is there, and is no r"):
+            evaluation_flags.check_json(types.SimpleNamespace(name="json", value=str(path)))
 
 
 def test_the_words_of_a_flag_file_stand_in_its_place(tmp_path):

@@ -224,13 +224,6 @@ def test_objectives_of_several_seeds_are_tested_beside_all_others_elsewhere(obje
     for method in learned | others:
         row = summary[method]
         assert row["env_steps"] == 40 and row["failed_lives"] == 0 > row["final_return_mean"]
-        low, high = row["ci95"]
-        assert low <= row["final_return_mean"] <= high
-        assert (row["auc_mean"] is None) == (method in ("ppo", "reinforce"))
-    ahead = mean - summary["untrained_objective"]["final_return_mean"]
-    assert summary["untrained_objective"]["ahead_mean"] == pytest.approx(ahead)
-    low, high = summary["untrained_objective"]["ahead_ci95"]
-    assert low <= ahead <= high
 
 
 @pytest.mark.parametrize("words", [["--loss=random_hopper", "--config=random_hopper"], []])

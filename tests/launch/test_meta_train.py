@@ -253,7 +253,10 @@ def test_the_next_command_tests_the_best_objective_where_tests_chose_one(tmp_pat
     assert f"--loss={folder}/best " in process.stdout and (folder / "best").is_dir()
 
 
-@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+)
 def test_signals_during_the_start_end_in_one_line(tmp_path, number, code):
     flags = [*EVOLUTION.flags(), f"--run_dir={tmp_path / 'run'}"]
     # A new process, which has yet to import TensorFlow.
