@@ -73,14 +73,6 @@ def test_coarse_timesteps_are_not_shorter(factor):
         CoarsePhysics(timestep_factor=factor)
 
 
-def test_exact_physics_are_the_models_own():
-    family, coarse = family_in("exact", "random_hopper"), family_in("coarse", "random_hopper")
-    model = mujoco.MjModel.from_xml_path(str(family.model_file))
-    assert family.model.opt.timestep == model.opt.timestep == 0.002
-    assert family.model.opt.integrator == model.opt.integrator == mujoco.mjtIntegrator.mjINT_RK4
-    assert not (family.model.opt.integrator == coarse.model.opt.integrator)
-
-
 @pytest.mark.parametrize("name", ["point_goal", "gymnasium:Pendulum-v1"])
 def test_a_family_without_coarse_physics_says_so(name):
     with pytest.raises(ConfigError, match=r"config.task.physics='coarse': .*use 'exact'"):

@@ -152,12 +152,6 @@ def made(name: str = NAME, limit: int = 100):
     return registry.make_family(TaskConfig(name, FILES[name][1], limit))
 
 
-def test_the_example_itself_passes():
-    define(SWIMMER, "random_swimmer")
-    family = made("random_swimmer")
-    assert family.observation_size == 8 and np.isfinite(family.action_bounds).all()
-
-
 @pytest.mark.parametrize(
     ("name", "mistake"), [(name, mistake) for name, table in MISTAKES.items() for mistake in table]
 )

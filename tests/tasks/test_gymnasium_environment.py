@@ -100,11 +100,6 @@ class TestEveryId:
         ]
         assert not unwanted
 
-    def test_pictures_per_second_are_steps_per_second(self, environment_id):
-        environment = gymnasium.make(environment_id, frame_skip=3).unwrapped
-        seconds = 3 * environment._simulation.model(0).opt.timestep
-        assert environment.metadata["render_fps"] == round(1 / seconds)
-
     def test_info_has_the_task_in_plain_numbers(self, environment_id):
         environment = gymnasium.make(environment_id)
         task = environment.reset(seed=1)[1]["task"]
@@ -137,6 +132,13 @@ class TestEveryId:
             np.testing.assert_array_equal(observation, result.observation[0])
             assert (reward, over, truncated) == (result.reward[0], result.terminated[0], False)
         assert episodes > 1 or name != "random_hopper"
+
+
+@pytest.mark.parametrize("name", ["RandomHopper", "PointGoal"])
+def test_pictures_per_second_are_steps_per_second(name):
+    environment = gymnasium.make(f"epg_tf/{name}-v0", frame_skip=3).unwrapped
+    seconds = 3 * environment._simulation.model(0).opt.timestep
+    assert environment.metadata["render_fps"] == round(1 / seconds)
 
 
 def test_one_is_drawn(drawable):

@@ -144,7 +144,7 @@ def test_equals_environments_driven_by_hand(env_id):
     assert result.observation.dtype == result.reward.dtype == np.float32
 
 
-@pytest.mark.parametrize("env_id", KNOWN)
+@pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1", "LunarLander-v3"])
 def test_some_are_stepped_as_all_are(env_id):
     family = make(env_id, LIMITS.get(env_id, 50))
     actions = actions_of(family, 120)

@@ -168,7 +168,7 @@ def test_one_part_ends_at_the_bits_of_a_discrete_action(rail, method):
 
 @pytest.mark.parametrize(
     "method",
-    [pytest.param(m, marks=pytest.mark.slow) if m == "rl2" else m for m in METHODS_OF_CHOICES],
+    [m if m == "epg:epg" else pytest.param(m, marks=pytest.mark.slow) for m in METHODS_OF_CHOICES],
 )
 def test_methods_learn_in_several_parts(rail, method):
     found = METHODS[method](rail(SPACES["start"][0]))

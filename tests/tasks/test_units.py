@@ -155,14 +155,10 @@ METHODS = {
 }
 
 
-FAST = ("epg:epg", "metagenrl:objective", "maml")
-
-
-def slow_but(names):
-    return [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in names]
-
-
-@pytest.mark.parametrize("method", slow_but(METHODS))
+@pytest.mark.parametrize(
+    "method",
+    [m if m == "epg:epg" else pytest.param(m, marks=pytest.mark.slow) for m in METHODS],
+)
 def test_no_method_depends_on_units(tracks, method):
     plain, other = (METHODS[method](name) for name in tracks)
     assert np.isfinite(plain).any()
