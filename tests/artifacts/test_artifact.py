@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -99,34 +98,41 @@ def on_any_machine(experiment):
     return dataclasses.replace(experiment, compute=compute)
 
 
-@pytest.mark.parametrize(("kind", "other"), permutations(KINDS, 2))
-def test_kinds_are_not_mistaken_for_each_other(kind, other, tmp_path):
+SYSTEMS = {  # settings: what they are of
+    Experiment: "a loss of EPG",
+    MetaGenRLExperiment: "an objective of MetaGenRL",
+    MAMLExperiment: "an initialisation of MAML",
+    RL2Experiment: "a policy of RL²",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds_are_not_mistaken_for_each_other(kind, tmp_path):
     saved(kind, tmp_path)
-    wanted, (mine, its) = type(KINDS[other][0]()[1]), (KINDS[kind][1], KINDS[other][1])
-    if mine == its:
-        assert load(tmp_path, wanted)
-    else:
+    for wanted, its in SYSTEMS.items():
+        if (mine := KINDS[kind][1]) == its:
+            assert load(tmp_path, wanted)
+            continue
         with pytest.raises(RecordError, match=f"it is {mine}, not {its} .*; name the folder"):
             load(tmp_path, wanted)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_refuses_a_description_that_does_not_fit(kind, tmp_path):
+    saved(kind, tmp_path)
+    before = (tmp_path / "loss.json").read_text()
+    for change in (
         {"config": lambda _: {"agents": "many"}},
         {"config": lambda _: 3},
         {"parameter_shapes": lambda _: 3},
         {"parameter_shapes": lambda shapes: {**shapes, "more": [1]}},
         {"parameter_shapes": lambda shapes: {**shapes, "more": [True]}},
-    ],
-)
-def test_refuses_a_description_that_does_not_fit(kind, change, tmp_path):
-    saved(kind, tmp_path)
-    rewrite(tmp_path, **change)
-    with pytest.raises(RecordError, match=r"does not describe|its shapes need") as caught:
-        load(tmp_path)
-    assert "\n" not in str(caught.value) and str(caught.value).startswith(f"{tmp_path}: ")
+    ):
+        (tmp_path / "loss.json").write_text(before)
+        rewrite(tmp_path, **change)
+        with pytest.raises(RecordError, match=r"does not describe|its shapes need") as caught:
+            load(tmp_path)
+        assert "\n" not in str(caught.value) and str(caught.value).startswith(f"{tmp_path}: ")
 
 
 @pytest.mark.parametrize("kind", [[], {"a": 1}, None, 3, "another"])
@@ -188,7 +194,7 @@ def test_a_loss_of_an_earlier_version_still_loads(tmp_path):
     assert found.experiment.sac == SACConfig() and found.experiment.ppo == PPOConfig()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["temporal_conv_loss", "rl2_policy"])
 def test_a_run_is_read_by_its_best_artifact_else_by_its_last(kind, tmp_path):
     for name in ("final", "best"):
         saved(kind, tmp_path / name, name=name)

@@ -5,6 +5,7 @@ nothing.
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -47,9 +48,15 @@ def refusal(folder) -> str:
     return message
 
 
+@pytest.fixture(scope="module")
+def harmless(tmp_path_factory):
+    return save(Harmless(), tmp_path_factory.mktemp("harmless") / "model")
+
+
 @pytest.fixture
-def folder(tmp_path):
-    return save(Harmless(), tmp_path / "model")
+def folder(harmless, tmp_path):
+    """A copy, to be edited or damaged."""
+    return shutil.copytree(harmless, tmp_path / "model")
 
 
 def edit(folder, change) -> None:
@@ -365,15 +372,22 @@ def test_files_that_are_none_or_damaged_are_refused_unread(folder, spoil, name, 
     assert words in refusal(folder)
 
 
-def test_a_model_is_replaced_by_a_whole_one_or_not_at_all(tmp_path):
+@pytest.fixture
+def fill(harmless):
+    """A function: a folder -> a model is in it."""
+    return lambda folder: shutil.copytree(harmless, folder, dirs_exist_ok=True)
+
+
+def test_a_model_is_replaced_by_a_whole_one_or_not_at_all(tmp_path, fill):
     """Foreign files stay; what fails leaves the old model and nothing unfinished."""
     (tmp_path / "notes.txt").write_text("mine")
     for _ in range(2):
-        saved_models.write_saved_model(tmp_path, lambda folder: save(Harmless(), folder))
+        saved_models.write_saved_model(tmp_path, fill)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
     def fail(folder):
-        save(with_function(tf.identity), folder)
+        fill(folder)
+        (Path(folder) / "saved_model.pb").write_bytes(b"another")
         raise OSError("disk full")
 
     with pytest.raises(RecordError, match=r"cannot be written \(disk full\); free some space"):
@@ -384,12 +398,12 @@ def test_a_model_is_replaced_by_a_whole_one_or_not_at_all(tmp_path):
     )
 
 
-def test_a_model_in_folders_that_are_not_writable_stays(tmp_path, monkeypatch):
-    saved_models.write_saved_model(tmp_path, lambda folder: save(Harmless(), folder))
+def test_a_model_in_folders_that_are_not_writable_stays(tmp_path, monkeypatch, fill):
+    saved_models.write_saved_model(tmp_path, fill)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     monkeypatch.setattr(os, "access", lambda path, mode: "variables" not in str(path))
     with pytest.raises(RecordError, match="variables: the folder is not writable"):
-        saved_models.write_saved_model(tmp_path, lambda folder: save(Harmless(), folder))
+        saved_models.write_saved_model(tmp_path, fill)
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
 
