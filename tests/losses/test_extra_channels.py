@@ -28,6 +28,11 @@ P, O, A, N = 3, 4, 2, 21  # noqa: E741 (the legend's letter)
 LIVED = 17
 
 
+@pytest.fixture(autouse=True)
+def _own_registry(monkeypatch):
+    monkeypatch.setattr(extra_channels, "EXTRA_CHANNELS", dict(extra_channels.EXTRA_CHANNELS))
+
+
 @pytest.fixture
 def recorded():
     """Random steps of P lives, the first four of them padding; buffers end within an episode."""
@@ -139,7 +144,7 @@ def test_novelty_counts_observations_of_the_same_cell(recorded):
     found = compute("novelty", recorded._replace(observation=tf.constant(observation)))
     np.testing.assert_allclose(found[0, -LIVED:], LIVED**-0.5, rtol=1e-6)
     np.testing.assert_allclose(found[1, -LIVED:-1], (LIVED - 1) ** -0.5, rtol=1e-6)
-    assert found[1, -1] == 1.0 and not found[:, :-LIVED].any()
+    assert found[1, -1] == pytest.approx(1.0) and not found[:, :-LIVED].any()
     counts = 1.0 / np.square(found[2, -LIVED:, 0])
     np.testing.assert_allclose(counts, np.round(counts), rtol=1e-5)
     assert 1.0 <= counts.min() < counts.max() < LIVED
@@ -265,9 +270,8 @@ def test_unusable_names_are_refused(names, message):
         declared_channels(EnvironmentSpec(11, 3), LossConfig(channels=names))
 
 
-def test_the_channel_of_the_page_works(recorded, monkeypatch):
+def test_the_channel_of_the_page_works(recorded):
     """The code of docs/evolve.md, as it is printed."""
-    monkeypatch.setattr(extra_channels, "EXTRA_CHANNELS", dict(extra_channels.EXTRA_CHANNELS))
     page = (ROOT / "docs" / "evolve.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     exec(compile(code, "docs/evolve.md", "exec"), {})
@@ -275,8 +279,7 @@ def test_the_channel_of_the_page_works(recorded, monkeypatch):
     np.testing.assert_allclose(compute("effort", recorded), expected, rtol=1e-6)
 
 
-def test_a_users_own_is_one_entry(recorded, monkeypatch):
-    monkeypatch.setattr(extra_channels, "EXTRA_CHANNELS", dict(extra_channels.EXTRA_CHANNELS))
+def test_a_users_own_is_one_entry(recorded):
     effort = ExtraChannel(lambda met, loss: tf.abs(met.action), "size of the action", width=A)
     register_channel("effort", effort)
     channels = declared_channels(EnvironmentSpec(O, A), LossConfig(channels=("effort",)))
@@ -302,8 +305,7 @@ def test_a_users_own_that_cannot_be_described_is_refused(name, meaning, message)
 
 
 @pytest.mark.parametrize("declared", [True, False])
-def test_a_users_own_is_given_the_reward_only_if_it_says_so(recorded, monkeypatch, declared):
-    monkeypatch.setattr(extra_channels, "EXTRA_CHANNELS", dict(extra_channels.EXTRA_CHANNELS))
+def test_a_users_own_is_given_the_reward_only_if_it_says_so(recorded, declared):
     gain = ExtraChannel(lambda met, loss: 2.0 * met.reward, "gain", sees_reward=declared)
     register_channel("gain", gain)
     loss = LossConfig(channels=("gain",))
@@ -331,9 +333,8 @@ def test_a_users_own_is_given_the_reward_only_if_it_says_so(recorded, monkeypatc
         (lambda met, loss: met.rewards, r"fails \(AttributeError: .*'rewards'\)"),
     ],
 )
-def test_a_users_own_that_cannot_be_used_is_refused(monkeypatch, compute, message):
+def test_a_users_own_that_cannot_be_used_is_refused(compute, message):
     """In one line, before anything is lived."""
-    monkeypatch.setattr(extra_channels, "EXTRA_CHANNELS", dict(extra_channels.EXTRA_CHANNELS))
     register_channel("odd", ExtraChannel(compute, "odd"))
     loss = LossConfig(channels=("novelty", "odd"))
     with pytest.raises(ConfigError, match=message) as it:
@@ -341,8 +342,7 @@ def test_a_users_own_that_cannot_be_used_is_refused(monkeypatch, compute, messag
     assert "\n" not in str(it.value)
 
 
-def test_usable_channels_pass(monkeypatch):
-    monkeypatch.setattr(extra_channels, "EXTRA_CHANNELS", dict(extra_channels.EXTRA_CHANNELS))
+def test_usable_channels_pass():
     for name, channel in list(extra_channels.EXTRA_CHANNELS.items()):
         register_channel(f"own_{name}", channel)
     names = tuple(name for name in extra_channels.EXTRA_CHANNELS if name.startswith("own_"))

@@ -133,7 +133,6 @@ def test_no_products_change_no_shape(make_tiny):
             "config.loss.products=1 is too few .* at least 2",
         ),
         ({"start": "quadratic", "products": 1}, "config.loss.products=1 is too few .* at least 2"),
-        ({"start": "correlating", "reward": True, "shared_over_actions": True}, "'correlating' "),
     ],
 )
 def test_a_start_that_lacks_what_it_needs_is_refused(make_tiny, start, message):

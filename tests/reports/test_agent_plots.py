@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import warnings
 
 import numpy as np
 import pytest
@@ -18,11 +17,7 @@ from tests.evaluation.tables import NAN, table
 NAMES = list(LABELS)
 
 
-@pytest.fixture(autouse=True)
-def no_warnings():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
+pytestmark = pytest.mark.filterwarnings("error")
 
 
 def lives(name, agents=8, updates=20, seed=0) -> Results:
