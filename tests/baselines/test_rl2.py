@@ -77,19 +77,6 @@ def test_means_by_episode_leave_out_what_did_not_end_and_count_what_diverged_as_
     np.testing.assert_array_equal(mean_returns(trials, 4), [5.0 / 3.0, 2.0, 9.0, np.nan])
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"trial": {"episodes": 2, "exploratory_episodes": 2}}, "leaves no episode"),
-        ({"trials": 6, "ppo": {"minibatches": 4}}, "does not divide config.trials=6"),
-        ({"trial": {"episodes": 0}}, "config.trial.episodes=0 must be at least 1"),
-    ],
-)
-def test_settings_that_do_not_fit_are_refused(changes, message):
-    with pytest.raises(ConfigError, match=message):
-        RL2Experiment.from_mapping(changes)
-
-
 def test_the_method_is_named_by_its_exploratory_episodes():
     explores = RL2Experiment.from_mapping({"trial": {"exploratory_episodes": 1}})
     assert (RL2Experiment().method, explores.method) == ("rl2", "e_rl2")

@@ -168,7 +168,7 @@ def test_cosine():
 
 
 @pytest.mark.parametrize("antithetic", [False, True])
-@pytest.mark.parametrize(("slope", "noise"), [(1.0, 0.0), (1.0, 3.0), (0.0, 1.0)])
+@pytest.mark.parametrize(("slope", "noise"), [(1.0, 3.0), (0.0, 1.0)])
 def test_signal_to_noise_is_unbiased(antithetic, slope, noise):
     """Of a linear fitness, slope . epsilon + luck, expectation and variance of the estimate are
     known.

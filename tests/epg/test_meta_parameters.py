@@ -184,7 +184,6 @@ def test_sizes_are_named(both, start):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"inner": {"updates": 0}}, ("inner.updates=0", "'initialisation'")),
         (
             {"inner": {"updates": 0}, "evolution": {"moves": "both"}},
             ("inner.updates=0", "'initialisation'"),

@@ -148,6 +148,7 @@ def outcome(experiment, methods, lives=3, alpha=None, compare_updates=1):
     return Results.join(list(evaluation.run())), evaluation.about()
 
 
+@pytest.mark.slow
 def test_every_rival_has_a_row_and_may_live_longer_and_its_settings_are_stated(make_tiny, found):
     loss = {"start": "policy_gradient", "reward": True, "products": 2}
     tiny = make_tiny(sac={"batch": 4}, td3={"hidden": (3,)}, loss=loss)

@@ -122,7 +122,7 @@ SYSTEMS = {
         env_steps=72,
     ),
 }
-SLOW = ("rl2",)  # to compile
+SLOW = ("rl2", "metagenrl")  # to compile
 
 
 @pytest.fixture(
