@@ -83,10 +83,10 @@ def test_probabilities_entropies_and_divergences_add_over_the_parts(make_policy,
 
 
 def test_the_acting_copy_chooses_in_every_part_as_often_as_it_is_probable(make_policy, observation):
-    """20000 draws a life: each frequency within 4 standard errors, of parts that do not depend on
+    """5000 draws a life: each frequency within 4 standard errors, of parts that do not depend on
     each other.
     """
-    policy, draws = make_policy(PARTS), 20000
+    policy, draws = make_policy(PARTS), 5000
     weights = [variable.numpy() for variable in policy.variables_in_order]
     acting = policy.acting_kind(weights, "tanh", PARTS)
     generator = np.random.default_rng(3)

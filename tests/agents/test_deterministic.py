@@ -103,8 +103,8 @@ def test_gradients_of_norm_layers_can_be_differentiated_again(width, units, twin
     assert curvature == pytest.approx((slope_high - slope_low) / 2e-6, rel=1e-6)
 
 
-@pytest.mark.parametrize("hidden", [(7,), (7, 6), (4, 4, 4)])
-@pytest.mark.parametrize("axes", [(), (4,), (2, 3)])
+@pytest.mark.parametrize("hidden", [(7,), (4, 4, 4)])
+@pytest.mark.parametrize("axes", [(), (2, 3)])
 def test_policy_equals_the_reference(hidden, axes):
     weights, observation = make_policy(hidden), draw(P, *axes, O)
     for run in (policy_action, tf.function(policy_action)):

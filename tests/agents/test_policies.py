@@ -44,7 +44,7 @@ def acting_copy(policy):
 
 
 @pytest.mark.parametrize("activation", sorted(HIDDEN))
-@pytest.mark.parametrize("hidden", [(7,), (7, 6), (4, 4, 4, 4)])
+@pytest.mark.parametrize("hidden", [(7,), (4, 4, 4, 4)])
 def test_mean_equals_the_reference(activation, hidden):
     policy = random_policy(activation, hidden)
     observation = np.random.default_rng(1).standard_normal((P, 9, O)).astype(np.float32)
@@ -155,10 +155,10 @@ def test_categorical_acting_copy_chooses_the_largest_of_logits_plus_noise():
 
 
 def test_actions_are_as_frequent_as_they_are_probable():
-    """40000 draws a life: each frequency within 4 standard errors, of probabilities that are far
+    """10000 draws a life: each frequency within 4 standard errors, of probabilities that are far
     from uniform.
     """
-    policy, draws = random_policy(kind=CategoricalPolicy, action_size=4), 40000
+    policy, draws = random_policy(kind=CategoricalPolicy, action_size=4), 10000
     observation = np.random.default_rng(3).standard_normal((P, O)).astype(np.float32)
     probability = policy.loss_input(observation[:, None])[:, 0].numpy()
     assert np.ptp(probability, axis=1).min() > 0.2

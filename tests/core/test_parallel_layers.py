@@ -61,11 +61,11 @@ SHAPES = """
 
 
 @pytest.mark.parametrize("shape", [text.strip() for text in SHAPES.split(",")])
-@pytest.mark.parametrize("compiled", [False, True])
-def test_convolution_equals_separate_keras_layers(shape, compiled):
+def test_convolution_equals_separate_keras_layers(shape):
     steps, width, stride = map(int, shape.split())
     channels, filters = 4, 5
     inputs, kernel = draw(P, steps, channels), draw(P, width, channels, filters, seed=1)
+    compiled = steps in (32, 22, 19)  # of several pieces, with a rest, with gaps
     function = tf.function(parallel_convolution) if compiled else parallel_convolution
     found = function(tf.constant(inputs), tf.constant(kernel), stride)
     assert found.shape == (P, convolution_length(steps, width, stride), filters)
