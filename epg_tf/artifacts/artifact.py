@@ -20,7 +20,7 @@ from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.core.files import PathLike
-from epg_tf.core.old_settings import renamed
+from epg_tf.core.old_settings import renamed, renamed_channels
 from epg_tf.core.settings import Settings
 from epg_tf.core.types import Array
 from epg_tf.epg.meta_parameters import evolves_loss, loss_channels, vector_shapes
@@ -263,6 +263,8 @@ def load_objective(folder: PathLike) -> LearnedObjective:
 
 def _check_description(description: dict[str, Any], implied: Mapping[str, Any]) -> None:
     """Raises ConfigError if a description is not what its config implies."""
+    if "channels" in implied:
+        description["channels"] = renamed_channels(description.get("channels"))
     for name, value in implied.items():
         stated = description.get(name, value if name in _LATER else None)
         if stated != value:

@@ -1,7 +1,8 @@
 """Translates what earlier versions wrote: settings that have other names now, and settings that are
 gone.
 
-Only what reads files calls `renamed`; in a config or flag an old name is an error.
+Only what reads files calls `renamed` and `renamed_channels`; in a config or flag an old name is an
+error.
 """
 
 from __future__ import annotations
@@ -11,9 +12,14 @@ from typing import Any
 
 from epg_tf.core.errors import ConfigError
 
-_NAMES_NOW = {  # "GROUP.FIELD"
+_NAMES_NOW = {  # of both systems, "GROUP.FIELD"
     "policy.log_deviation": "log_std",
     "surrogate.baseline_passes": "baseline_epochs",
+    "agent.target_rate": "tau",
+    "agent.smoothing": "target_policy_noise",
+    "agent.smoothing_clip": "target_policy_noise_clip",
+    "meta.equal_say": "normalize_agent_gradients",
+    "baseline.ppo_passes": "ppo_epochs",
 }
 # Settings of methods that this version no longer has, with the value that switched each off. A
 # group leaves with all its fields.
@@ -29,6 +35,7 @@ _SWITCHED_OFF = {
 }
 # Groups that are gone, and the field that switched each off. (EPG still has another `past`.)
 _GONE_GROUPS = {"distillation": "rounds", "past": "states"}
+_CHANNELS_NOW = {"policy_log_deviation": "policy_log_std"}
 
 
 def renamed(settings: Any) -> Any:
@@ -65,6 +72,23 @@ def _renamed_group(group: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         now = _NAMES_NOW.get(path, name)
         found[name if now in fields else now] = value
     return found
+
+
+def renamed_channels(channels: Any) -> Any:
+    """Returns the list `channels` of a loss.json of any version under today's names.
+
+    What is not a list of mappings is returned as it is, for the reader of the file to refuse.
+    """
+    if not isinstance(channels, list):
+        return channels
+    return [_renamed_channel(channel) for channel in channels]
+
+
+def _renamed_channel(channel: Any) -> Any:
+    name = channel.get("name") if isinstance(channel, Mapping) else None
+    if not isinstance(name, str) or name not in _CHANNELS_NOW:
+        return channel
+    return {**channel, "name": _CHANNELS_NOW[name]}
 
 
 def remark(path: str) -> str:

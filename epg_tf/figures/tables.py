@@ -110,12 +110,13 @@ def _rows(test: Test, path: Path) -> Iterator[tuple[str, int, Mapping[str, objec
 
 def _cell(name: str, place: str, seed: int, row: Mapping[str, object]) -> Row:
     interval = row.get("ci95")
-    low, high = interval if isinstance(interval, list) else (None, None)
+    older = (row.get("ci95_low"), row.get("ci95_high"))
+    low, high = interval if isinstance(interval, list) else older
     return {
         "row": name,
         "environment": place,
         "seed": seed,
-        "agents": int(str(row.get("lives", 0))),
+        "agents": int(str(row.get("lives", row.get("agents", 0)))),  # as it was named before
         "env_steps": int(str(row.get("env_steps", 0))),
         "mean": _number(row.get("final_return_mean")),
         "low": _number(low),

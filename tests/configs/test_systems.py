@@ -184,6 +184,7 @@ REFUSED = [
             ({"steps_per_agent": 1500}, "consists of whole rounds"),
             ({"steps_per_agent": "many"}, "config.steps_per_agent='many' must be a whole number"),
             ({"nothing": 1}, "config.nothing is not a setting; config has"),
+            ({"meta": {"equal_say": True}}, "it is called normalize_agent_gradients now"),
             ({"validation": {"patience": 1}}, "config.validation.patience is not a setting"),
         )
     ),

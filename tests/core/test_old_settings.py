@@ -9,7 +9,7 @@ import copy
 import pytest
 
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.old_settings import _NAMES_NOW, remark, renamed
+from epg_tf.core.old_settings import _NAMES_NOW, remark, renamed, renamed_channels
 from epg_tf.epg.settings import Experiment
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 
@@ -33,11 +33,16 @@ def test_old_names_become_todays():
     assert before == OLD
     Experiment.from_mapping(renamed(OLD))
     old = {
+        "agent": {"target_rate": 0.01, "smoothing": 0.3, "smoothing_clip": 0.6},
+        "meta": {"equal_say": True},
+        "baseline": {"ppo_passes": 3},
         "past": {"states": 0, "share": 0.25},
         "validation": {"patience": 0, "agents": 3},
     }
     made = MetaGenRLExperiment.from_mapping(renamed(old))
-    assert made.validation.agents == 3
+    assert made.agent.tau == 0.01 and made.meta.normalize_agent_gradients
+    assert (made.agent.target_policy_noise, made.agent.target_policy_noise_clip) == (0.3, 0.6)
+    assert (made.baseline.ppo_epochs, made.validation.agents) == (3, 3)
 
 
 def test_todays_settings_stay_and_every_new_name_is_one():
@@ -79,6 +84,16 @@ def test_two_names_for_one_setting_are_refused():
     settings = {"policy": {"log_std": 0.0, "log_deviation": 1.0}}
     with pytest.raises(ConfigError, match="config.policy.log_deviation is not a setting"):
         Experiment.from_mapping(renamed(settings))
+
+
+def test_channels():
+    channels = [{"name": "reward"}, {"name": "policy_log_deviation", "width": 2}]
+    assert renamed_channels(channels) == [
+        {"name": "reward"},
+        {"name": "policy_log_std", "width": 2},
+    ]
+    for damaged in (None, 3, [None], [{"name": []}]):
+        assert renamed_channels(damaged) == damaged
 
 
 def test_remarks():
