@@ -18,6 +18,7 @@ _WORDS = (
     (r"invalid literal for int\(\) with base 10: (.*)", r"\1 is no whole number"),
     (r"could not convert string to float: (.*)", r"\1 is no number"),
     (r"\('Non-boolean argument to boolean flag', (.*)\)", r"\1 is neither true nor false"),
+    (r"flag --(\w+)=None: is missing", r"--\1 is missing"),
     (
         r"flag --(config[\w.]*)=(\S*): Failed to parse .* as a ConfigDict: .*",
         r"flag --\1=\2: \1 is a group of settings; set one of them, --\1.FIELD=VALUE",

@@ -31,6 +31,7 @@ flags.adopt_module_key_flags(meta_test_flags)
 command_line.parse_flags(__name__)
 
 from epg_tf.artifacts import saved_models, saved_policy
+from epg_tf.baselines.kept_shards import ShardFiles, discard_shards, digest_of_test
 from epg_tf.baselines.method import learned_name
 from epg_tf.core import formatting
 from epg_tf.epg.meta_parameters import evolves_loss
@@ -42,7 +43,6 @@ from epg_tf.evaluation.trained_agent import train_agent
 from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.reports import resumed_tests
 from epg_tf.reports.evaluation_report import OWN, write_report
-from epg_tf.baselines.kept_shards import ShardFiles, discard_shards, digest_of_test
 from epg_tf.reports.tables import label, meta_training_line, summary_table
 from epg_tf.runs.provenance import continued
 from . import described_test

@@ -27,6 +27,7 @@ flags.adopt_module_key_flags(config_flag)
 _MEASURE = flags.DEFINE_enum(
     "measure", None, ["adaptation", "robustness", "progress"], "What to measure."
 )
+flags.register_validator("measure", bool, "is missing; for example --measure=adaptation")
 _LOSS = flags.DEFINE_string(
     "loss",
     None,
