@@ -34,7 +34,11 @@ def check_objectives(objectives: Sequence[tuple[LossName, LearnedObjective]]) ->
     """
     _check_distinct(objectives)
     settings = objectives[0][1].experiment.to_mapping()
-    deciding = [name for name in settings if name not in _NO_EFFECT]
+    deciding = [
+        f"{name}." if isinstance(value, dict) else name
+        for name, value in settings.items()
+        if name not in _NO_EFFECT
+    ]
     for other in objectives[1:]:
         _check_alike(objectives[0], other, deciding)
 

@@ -243,7 +243,8 @@ def of_loss(experiment: Experiment, words: Sequence[str], env_steps: int) -> tup
     allow.
 
     Raises:
-      ConfigError: As there, or lives have no updates, in which baselines would learn.
+      ConfigError: As of `Registry.chosen`, or lives have no updates, in which baselines would
+        learn.
     """
     names = LOSS_METHODS.chosen(words)
     if not env_steps and {*names} & {*LOSS_METHODS.groups["all"]}:

@@ -142,6 +142,7 @@ def tried(
 
     Args:
       space: What to draw from, of at least `2 * budget` settings (`most_budget`).
+      own: Trial 0.
     """
     found, numbers = {0: own}, itertools.count(1)
     while len(found) < budget:

@@ -187,7 +187,11 @@ def draw_film(
 def film_frames(
     recorder: LifeRecorder, camera: Camera | ReplayCamera, counts: tuple[int, int]
 ) -> tuple[list[list[Array]], list[str]]:
-    """Returns the frames of some episodes, from the first to the last, and what each is."""
+    """Returns the frames of some episodes, from the first to the last, and what each is.
+
+    Args:
+      counts: Number of episodes, and frames of each at most.
+    """
     rows, labels = [], []
     for episode in recorder.chosen(counts[0]):
         count = min(counts[1], len(episode.poses))

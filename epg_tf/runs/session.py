@@ -189,6 +189,7 @@ class Session(Generic[StepT]):
         """Draws the learning curve; the next one is due once this took its share of the time."""
         from epg_tf.reports import plots  # here: `import epg_tf` needs no matplotlib
 
+        folder.check()
         began = time.perf_counter()
         figure = self._system.figure(folder.metrics.read())
         plots.write_png(figure, folder.path / "learning_curve.png")

@@ -146,7 +146,8 @@ class System(abc.ABC, Generic[StepT]):
 
     def figure(self, rows: Sequence[Mapping[str, Any]]) -> Figure:
         """Draws the learning curve."""
-        from epg_tf.reports.objective_plots import column_panels  # `import epg_tf` needs none
+        # Imported here because `import epg_tf` needs no matplotlib.
+        from epg_tf.reports.objective_plots import column_panels
 
         title = "Meta-training: mean return of episodes, with exploration"
         return column_panels({"": rows}, self.curves, title)
@@ -166,8 +167,8 @@ class System(abc.ABC, Generic[StepT]):
         unit, done, ranks = self.kind.unit, self.done, self.communicator.size
         if done == self.length.epochs:
             return [
-                f"all {done} {unit}s of the run in {path} are done; a larger {self.length.field} "
-                "continues it"
+                f"all {done} {unit}s of the run in {path} are done, and what a finished run leaves "
+                f"is written; a larger {self.length.field} continues it"
             ]
         where = f"in {path}" + (f", on {ranks} ranks" if ranks > 1 else "")
         continued = f", continued after {unit} {done}" if done else ""

@@ -157,7 +157,9 @@ def test_objectives_of_other_settings_are_no_seeds_of_one_method(group, field, v
 
 def test_settings_without_effect_on_the_objective_may_differ_and_names_may_not():
     baseline = dataclasses.replace(TINY.baseline, ppo_learning_rate=1e-2)
-    both_objectives(second=dataclasses.replace(TINY, threads=2, baseline=baseline))
+    both_objectives(
+        second=dataclasses.replace(TINY, threads=2, objective_period=7, baseline=baseline)
+    )
     with pytest.raises(ConfigError, match="loss='a' is there twice"):
         both_objectives(names=("a", "a"))
 
