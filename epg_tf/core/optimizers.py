@@ -9,7 +9,9 @@ import tensorflow as tf
 
 from epg_tf.core.types import Array
 
-BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
+BETA_1 = 0.9
+BETA_2 = 0.999
+EPSILON = 1e-8
 """The constants that Kingma and Ba recommend: decay of the moments, and what is added to the
 denominator.
 """
