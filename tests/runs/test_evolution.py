@@ -27,6 +27,8 @@ from epg_tf.runs.session import Session, run_in_folder
 from epg_tf.tasks.point_goal import PointGoal
 from tests.thread_ranks import on_ranks
 
+DRAW = Session._draw  # before a fixture replaces it
+
 
 @pytest.fixture(scope="module")
 def tiny(make_tiny):
@@ -65,6 +67,25 @@ def test_the_library_gives_the_numbers_of_evolve(finished, tiny, shards):
     assert epochs[-1].state.phi.tobytes() == again[-1].state.phi.tobytes()
     final = epg_tf.read_run(folder).final
     assert epg_tf.load_loss(final).phi.tobytes() == again[-1].state.phi.tobytes()
+
+
+def test_no_picture_is_drawn_into_what_took_the_place_of_the_folder(
+    tiny, shards, tmp_path, monkeypatch
+):
+    """It is replaced after the checkpoint of the first epoch."""
+    folder, save = tmp_path / "run", checkpoints.save
+
+    def save_and_replace(path, epoch, *written, **facts):
+        save(path, epoch, *written, **facts)
+        if epoch == 1:
+            folder.rename(tmp_path / "moved")
+            folder.mkdir()
+
+    monkeypatch.setattr(checkpoints, "save", save_and_replace)
+    monkeypatch.setattr(Session, "_draw", DRAW)
+    with pytest.raises(RecordError, match="the folder was moved or deleted while"):
+        next(run_in_folder(EvolutionSystem(tiny, 3, shards), RunTarget(folder)))
+    assert not any(folder.iterdir())
 
 
 def test_a_run_that_was_never_validated_ends_with_the_newest_as_the_best(tiny, shards, tmp_path):
