@@ -28,7 +28,7 @@ from epg_tf.runs import checkpoints
 from epg_tf.runs.checkpoints import Checkpoint
 from epg_tf.runs.evolution import EvolutionSystem
 from epg_tf.runs.folder import RunTarget
-from epg_tf.runs.session import run_in_folder
+from epg_tf.runs.session import Session, run_in_folder
 from epg_tf.runs.system import System
 from tests.runs.test_session import SYSTEMS
 
@@ -64,7 +64,7 @@ class Subject(NamedTuple):
         self.reset()
         with pytest.MonkeyPatch.context() as patch:
             if not draws:
-                patch.setattr(self.system, "draw", lambda rows, path: None)
+                patch.setattr(Session, "_draw", lambda self, folder: None)
             for _ in run_in_folder(self.system, RunTarget(folder, resume=True), lines.append):
                 pass
         return lines
