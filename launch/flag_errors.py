@@ -77,4 +77,8 @@ def _no_setting(message: str, words: Sequence[str], settings: str) -> str:
     part = re.match(r'"?(\w+)"?', message)
     named = [f"--config.{name}" for name in given if part and part[1] in name.split(".")]
     which = " or ".join(named) or "a --config.GROUP.FIELD flag"
-    return f"{which} names no setting: {message}{remark and ', ' + remark}. `{settings}` lists all"
+    others = "|".join(sorted(set(SYSTEMS) - {"epg"}))
+    return (
+        f"{which} names no setting: {message}{remark and ', ' + remark}. "
+        f"`{settings}` lists those of EPG, with --system={others} others"
+    )

@@ -27,7 +27,7 @@ from epg_tf.epg.meta_parameters import evolves_loss, loss_channels, vector_shape
 from epg_tf.epg.settings import Experiment
 from epg_tf.losses.lstm_objective import parameter_shapes
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
-from epg_tf.tasks.registry import is_family, make_family
+from epg_tf.tasks.registry import is_registered, make_family
 
 OBJECTIVE = "lstm_objective"  # kind of what MetaGenRL learns
 _EPG_KINDS = {
@@ -203,7 +203,7 @@ def load(folder: PathLike, wanted: type[E] | None = None) -> Artifact[E]:
     try:
         experiment = _on_any_machine(kind.from_mapping(renamed(description.get("config", {}))))
         for family in [task.family for task in getattr(experiment, "tasks", ())]:
-            if not is_family(family):
+            if not is_registered(family):
                 raise RecordError(
                     f"{folder}: it was evolved in the family {_short(family)}, which is not "
                     "registered; first load the file that registers it, e.g. the config of its run"

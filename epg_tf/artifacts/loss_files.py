@@ -81,15 +81,17 @@ def load_loss(folder: files.PathLike) -> tuple[Array, dict[str, Any]]:
         for name in (_DESCRIPTION_FILE, _PHI_FILE):
             if not (folder / name).is_file():
                 raise RecordError(f"the folder holds no {name}")
-        description = files.read_json(folder / _DESCRIPTION_FILE, "the description of the loss")
-        if "format_version" not in description:
-            raise RecordError(f"{_DESCRIPTION_FILE} has no format_version")
-        phi = _read_phi(folder / _PHI_FILE, description)
     except RecordError as error:
         raise RecordError(f"{folder}: {error}; {_remedy(folder)}") from error
     except OSError as error:
         raise RecordError(f"{folder}: {error.strerror}; {_remedy(folder)}") from error
-    return phi, description
+    description = files.read_json(folder / _DESCRIPTION_FILE, "the description of the loss")
+    try:
+        if "format_version" not in description:
+            raise RecordError(f"{_DESCRIPTION_FILE} has no format_version")
+        return _read_phi(folder / _PHI_FILE, description), description
+    except RecordError as error:
+        raise RecordError(f"{folder}: {error}; restore both files, or fetch them again") from error
 
 
 def _read_phi(path: Path, description: Mapping[str, Any]) -> Array:
@@ -175,7 +177,8 @@ def loss_folder(name: files.PathLike) -> Path:
         return PRETRAINED / name  # or what lies beside one, e.g. point_goal/zero_shot_linear
     beside = [file.parent for file in folder.parent.glob("*/loss.json")]
     beside += [file.parents[1] for file in folder.parent.glob("*/*/loss.json")]  # runs
-    near = difflib.get_close_matches(str(name), [*known, *map(str, beside)], n=1)
+    losses = {**{path.name: path for path in beside}, **{one: one for one in known}}
+    near = [str(losses[one]) for one in difflib.get_close_matches(folder.name, losses, n=1)]
     question = f"did you mean {near[0]!r}?" if near else "name one of them, or a run's folder"
     raise RecordError(
         f"{name}: there is no such folder, and no pretrained loss of that name "

@@ -29,6 +29,7 @@ from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.tasks.base import TaskFamily
 from epg_tf.tasks.episodes import Episodes, PlayedEpisodes, play_episodes
 from epg_tf.tasks.registry import make_family, simulate
+from epg_tf.tasks.units import reward_units
 
 _NOISE_STEPS = 32  # env steps whose random numbers are drawn together; part of the numbers
 
@@ -285,6 +286,8 @@ class Shard:
         self._steps.write(
             (observation, action, result.reward, result.terminated, result.observation)
         )
+        if step == self._terms.updates_after + 1:
+            self._steps.measure_rewards()
         if step > self._terms.updates_after:
             self._agents.train(self._steps.drawn(numbers.places), numbers.update)
         return ended.ids, ended.returns, result.diverged
@@ -324,8 +327,10 @@ class _Steps:
     """
 
     def __init__(self, population: int, capacity: int, family: TaskFamily) -> None:
-        width = 2 * family.observation_size + family.action_size + 2
+        self._reward = family.observation_size + family.action_size  # its place in a row
+        width = self._reward + 2 + family.observation_size
         self._rows = np.zeros((population, capacity, width), np.float32)
+        self._units = np.ones(population, np.float32)
         self._first = np.arange(population)[:, None, None] * capacity
         self._written, self._capacity = 0, capacity
 
@@ -336,10 +341,16 @@ class _Steps:
         self._rows[:, self._written % self._capacity] = np.column_stack(step)
         self._written += 1
 
+    def measure_rewards(self) -> None:
+        """Measures each agent's unit of rewards in the steps so far; `drawn` divides by it."""
+        self._units = reward_units(self._rows[:, : self._written, self._reward])
+
     def drawn(self, places: Array) -> Array:
         """Returns the steps at `places`, [P, U, B] within [0, 1): [P, U, B, O + A + 1 + 1 + O], the
-        fields side by side, as written.
+        fields side by side, rewards in the measured units.
         """
         numbers = (places * min(self._written, self._capacity)).astype(np.int64)
         steps = self._rows.reshape(-1, self._rows.shape[2])
-        return steps.take(self._first + numbers, axis=0)
+        drawn = steps.take(self._first + numbers, axis=0)
+        drawn[..., self._reward] /= self._units[:, None, None]
+        return drawn

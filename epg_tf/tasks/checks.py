@@ -45,13 +45,13 @@ def reraise_as_config_error(name: str, doing: str, remedy: str) -> Iterator[None
 
 
 def _origin(error: BaseException) -> str:
-    """Returns "FILE:LINE" of the innermost code that is not of a package, else of the innermost."""
+    """Returns "FILE:LINE" of the innermost code of the user, else of the innermost."""
     frames = traceback.extract_tb(error.__traceback__)
-    package = str(pathlib.Path(__file__).parents[1])
+    others = str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(contextlib.__file__).parent)
     own = [
         frame
         for frame in frames
-        if "site-packages" not in frame.filename and not frame.filename.startswith(package)
+        if "site-packages" not in frame.filename and not frame.filename.startswith(others)
     ]
     where = (own or frames)[-1]
     return f"{pathlib.Path(where.filename).name}:{where.lineno}"

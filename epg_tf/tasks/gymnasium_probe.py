@@ -19,7 +19,10 @@ from epg_tf.tasks.gymnasium_family import SUCCESS, GymnasiumFamily
 from epg_tf.tasks.quantities import Task
 
 _STEPS = 50  # env steps of the episodes that are compared, if they last so long
-_REMEDY = "correct the environment, gymnasium.utils.env_checker.check_env may help"
+_REMEDY = (
+    "correct the environment, whose values must fit its spaces; gymnasium.utils.env_checker."
+    "check_env may help"
+)
 
 
 def probe(family: GymnasiumFamily, task: Task) -> None:

@@ -127,6 +127,11 @@ def is_family(name: str) -> bool:
     return name.startswith(PREFIX) or name in FAMILIES
 
 
+def is_registered(name: str) -> bool:
+    """Returns whether a family or an environment of Gymnasium's of that name is known."""
+    return name in FAMILIES or (name.startswith(PREFIX) and _registered(name) is not None)
+
+
 def make_family(config: TaskConfig) -> TaskFamily:
     """Returns the family that `config` names.
 

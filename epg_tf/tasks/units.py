@@ -1,4 +1,4 @@
-"""Measures the units of a family's observations, so that no method depends on them."""
+"""Measures the units of observations and rewards, so that methods do not depend on them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from epg_tf.tasks.episodes import Episodes
 POPULATION = 4  # simulations of a measurement
 _STEPS = 32  # env steps of each
 _NEAR_ONE = 1e-2, 10.0  # sizes that policies see as they are
+_USUAL_REWARDS = 1e-2, 20.0  # sizes that learn well as they are; LunarLander's is 12
 _ROUNDING = 1e-6  # deviation / |mean| of what does not vary
 _OFFSET = 1e-3, 0.3  # deviation / |mean| of what lies far from 0; the second for means above 2
 _SEED = 0
@@ -48,6 +49,22 @@ def measured_units(simulation: Simulation) -> tuple[Array, Array] | None:
     shift = np.where(moved, mean, 0.0).astype(np.float32)
     exponent = np.round(-np.log2(np.where(far, size, 1.0)))
     return shift, np.exp2(np.clip(exponent, -126, 127)).astype(np.float32)
+
+
+def reward_units(rewards: Array) -> Array:
+    """Measures what rewards are divided by before critics learn from them.
+
+    Args:
+      rewards: [P, K], of K env steps of random actions.
+
+    Returns:
+      [P] float32: the power of two nearest the root mean square where that is not within 0.01 and
+      20; 1 for others, for rewards of 0 alone, and where one is not finite.
+    """
+    size = np.sqrt(np.square(rewards.astype(np.float64)).mean(axis=1))
+    far = np.isfinite(size) & (size > 0.0)
+    far &= (size < _USUAL_REWARDS[0]) | (size > _USUAL_REWARDS[1])
+    return np.exp2(np.round(np.log2(np.where(far, size, 1.0)))).astype(np.float32)
 
 
 def _random_play(simulation: Simulation) -> Array:

@@ -181,6 +181,21 @@ def test_a_family_that_is_not_registered_is_named(make_tiny, monkeypatch, tmp_pa
         load(tmp_path)
 
 
+def test_an_environment_that_is_not_registered_is_named(tmp_path):
+    saved("temporal_conv_loss", tmp_path)
+    rewrite(tmp_path, config=lambda old: {**old, "task": {"family": "gymnasium:mine/Walk-v0"}})
+    with pytest.raises(RecordError, match="mine/Walk-v0', which is not registered; first load"):
+        load(tmp_path)
+
+
+def test_a_misspelt_folder_is_compared_with_the_names_of_those_beside_it(tmp_path):
+    saved("temporal_conv_loss", tmp_path / "walker")
+    with pytest.raises(RecordError, match=r"did you mean '.*/walker'\?"):
+        load(tmp_path / "walkr")
+    with pytest.raises(RecordError, match="name one of them, or a run's folder"):
+        load(tmp_path / "missing")
+
+
 def test_a_loss_of_an_earlier_version_still_loads(tmp_path):
     """Without the kind of actions, and without settings of methods that it is compared with."""
     phi, _ = saved("temporal_conv_loss", tmp_path)

@@ -8,6 +8,7 @@ from absl import flags
 from launch.flag_errors import in_one_line
 
 ILLEGAL = flags.IllegalFlagValueError
+LISTED = "`settings` lists those of EPG, with --system=maml|metagenrl|rl2 others"
 
 
 @pytest.mark.parametrize(
@@ -39,18 +40,18 @@ ILLEGAL = flags.IllegalFlagValueError
         (
             KeyError('"foo"'),
             ["--config=point_goal", "--config.task.physics=exact", "--config.loss.foo=1"],
-            '--config.loss.foo names no setting: "foo". `settings` lists all',
+            f'--config.loss.foo names no setting: "foo". {LISTED}',
         ),
         (
             AttributeError('epoch. Did you mean "epochs" instead of "epoch"?'),
             ["--config.evolution.epoch=1"],
             "--config.evolution.epoch names no setting: epoch. Did you mean "
-            '"epochs" instead of "epoch". `settings` lists all',
+            f'"epochs" instead of "epoch". {LISTED}',
         ),
         (
             KeyError('"other"'),
             ["--config.loss.foo=1"],
-            'a --config.GROUP.FIELD flag names no setting: "other". `settings` lists all',
+            f'a --config.GROUP.FIELD flag names no setting: "other". {LISTED}',
         ),
         (
             flags.UnrecognizedFlagError("config.a.b", "1"),

@@ -47,11 +47,11 @@ LIMIT = 6
 class Track(gymnasium.Env):
     """A point on a line, pushed; it sees where it is, and a constant."""
 
-    def __init__(self, half=1.0, middle=0.0, factors=(1.0, 1.0), offset=0.0):
+    def __init__(self, half=1.0, middle=0.0, factors=(1.0, 1.0), offset=0.0, reward=1.0):
         self.action_space = Box(np.float32(middle - half), np.float32(middle + half), (1,))
         self.observation_space = Box(-np.inf, np.inf, (2,))
         self.half, self.middle = half, middle
-        self.factors, self.offset = np.array(factors), offset
+        self.factors, self.offset, self.reward = np.array(factors), offset, reward
         self.position = 0.0
 
     def _observed(self):
@@ -64,7 +64,7 @@ class Track(gymnasium.Env):
 
     def step(self, action):
         self.position += 0.25 * (float(action[0]) - self.middle) / self.half
-        return self._observed(), -abs(self.position), False, False, {}
+        return self._observed(), -self.reward * abs(self.position), False, False, {}
 
 
 def registered(name, **keywords):
@@ -163,6 +163,23 @@ def test_no_method_depends_on_units(tracks, method):
     plain, other = (METHODS[method](name) for name in tracks)
     assert np.isfinite(plain).any()
     np.testing.assert_array_equal(plain, other)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["epg:sac", "epg:td3", "metagenrl:td3", "metagenrl:ddpg"])
+@pytest.mark.parametrize("exponents", [(20, 30), (-20, -30)], ids=str)
+def test_critics_do_not_depend_on_the_unit_of_rewards_far_from_one(method, exponents):
+    names = [registered(f"Paid{power}", reward=2.0**power) for power in exponents]
+    plain, other = (METHODS[method](name) for name in names)
+    for name in names:
+        gymnasium.registry.pop(name.removeprefix("gymnasium:"))
+    assert np.isfinite(plain).all() and not (plain == plain[0, 0]).all()
+    np.testing.assert_array_equal(plain * 2.0 ** (exponents[1] - exponents[0]), other)
+
+
+def test_units_of_rewards_are_powers_of_two_near_their_size():
+    rewards = np.array([[3000.0, 4000.0], [0.003, 0.004], [19.0, -19.0], [0.0, 0.0], [1.0, np.nan]])
+    np.testing.assert_array_equal(units.reward_units(rewards), [4096.0, 2.0**-8, 1.0, 1.0, 1.0])
 
 
 def gaussian(name):
