@@ -32,7 +32,8 @@ _CONFIG = config_flags.DEFINE_config_file(
     "Settings: NAME or NAME:VARIANT of a config of the package "
     f"(`{command_line.program('list')}` lists them), the path of a file that ends in .py, or "
     "the folder of a run. --config.GROUP.FIELD=VALUE changes a setting; "
-    f"`{command_line.program('settings')}` lists all with type, default, bounds and meaning.",
+    f"`{command_line.program('settings')}` lists those of EPG with type, default, bounds and "
+    "meaning.",
 )
 flags.adopt_module_key_flags(command_line)
 _PRINT = flags.DEFINE_bool(

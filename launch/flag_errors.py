@@ -33,7 +33,7 @@ def in_one_line(
 
     Args:
       words: Of the command line, without the program.
-      settings: The command that lists all settings.
+      settings: The command that lists settings.
     """
     message = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
     if isinstance(error, flags.UnrecognizedFlagError):

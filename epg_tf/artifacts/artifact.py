@@ -188,7 +188,7 @@ def load(folder: PathLike, wanted: type[E] | None = None) -> Artifact[E]:
 
     Raises:
       RecordError: There is nothing usable in `folder`, or something else than what is wanted, or
-        its family is a user's own and not registered; one line with reason and remedy.
+        its family or environment is not registered; one line with reason and remedy.
     """
     folder = loss_folder(folder)
     phi, description = loss_files.load_loss(folder)

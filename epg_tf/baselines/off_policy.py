@@ -4,8 +4,9 @@ An agent lives in the task, and starts from the resets, of the learned loss's ag
 number, for as many env steps. Beside losses of EPG its curve is of the newest episode, with
 exploration, at the same env steps as that of EPG. Beside objectives it is of evaluations, the first
 one before any learning; new episodes begin after each, and exploration, networks, updates per env
-step and transitions per update are those of the population's agents, on rewards as received
-(MetaGenRL, Appendix B.3). Final episodes and evaluations are played with the most likely actions.
+step and transitions per update are those of the population's agents (MetaGenRL, Appendix B.3).
+Final episodes and evaluations are played with the most likely actions. Rewards are as received, but
+where they are large before the first update, unlike in the papers, they are divided by their size.
 """
 
 from __future__ import annotations
@@ -342,7 +343,7 @@ class _Steps:
         self._written += 1
 
     def measure_rewards(self) -> None:
-        """Measures each agent's unit of rewards in the steps so far; `drawn` divides by it."""
+        """Measures each agent's unit of rewards in the steps that are kept; `drawn` divides by it."""
         self._units = reward_units(self._rows[:, : self._written, self._reward])
 
     def drawn(self, places: Array) -> Array:

@@ -47,7 +47,8 @@ def reraise_as_config_error(name: str, doing: str, remedy: str) -> Iterator[None
 def _origin(error: BaseException) -> str:
     """Returns "FILE:LINE" of the innermost code of the user, else of the innermost."""
     frames = traceback.extract_tb(error.__traceback__)
-    others = str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(contextlib.__file__).parent)
+    library = str(pathlib.Path(contextlib.__file__).parent)
+    others = str(pathlib.Path(__file__).parents[1]), library, "<frozen "  # e.g. <frozen os>
     own = [
         frame
         for frame in frames

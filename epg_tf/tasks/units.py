@@ -11,7 +11,7 @@ from epg_tf.tasks.episodes import Episodes
 POPULATION = 4  # simulations of a measurement
 _STEPS = 32  # env steps of each
 _NEAR_ONE = 1e-2, 10.0  # sizes that policies see as they are
-_USUAL_REWARDS = 1e-2, 20.0  # sizes that learn well as they are; LunarLander's is 12
+_LARGE_REWARDS = 20.0  # LunarLander's have 12 and teach well as they are
 _ROUNDING = 1e-6  # deviation / |mean| of what does not vary
 _OFFSET = 1e-3, 0.3  # deviation / |mean| of what lies far from 0; the second for means above 2
 _SEED = 0
@@ -52,19 +52,20 @@ def measured_units(simulation: Simulation) -> tuple[Array, Array] | None:
 
 
 def reward_units(rewards: Array) -> Array:
-    """Measures what rewards are divided by before critics learn from them.
+    """Measures what rewards are divided by before critics learn from them; what changes their size
+    later is not noticed.
+
+    Small ones are not enlarged, since larger ones may follow, as where a goal is rarely met.
 
     Args:
-      rewards: [P, K], of K env steps of random actions.
+      rewards: [P, K], of K env steps before the first update.
 
     Returns:
-      [P] float32: the power of two nearest the root mean square where that is not within 0.01 and
-      20; 1 for others, for rewards of 0 alone, and where one is not finite.
+      [P] float32: the power of two nearest the root mean square where that is above 20, else 1.
     """
     size = np.sqrt(np.square(rewards.astype(np.float64)).mean(axis=1))
-    far = np.isfinite(size) & (size > 0.0)
-    far &= (size < _USUAL_REWARDS[0]) | (size > _USUAL_REWARDS[1])
-    return np.exp2(np.round(np.log2(np.where(far, size, 1.0)))).astype(np.float32)
+    exponent = np.round(np.log2(np.where(size > _LARGE_REWARDS, size, 1.0)))
+    return np.exp2(np.minimum(exponent, 127)).astype(np.float32)
 
 
 def _random_play(simulation: Simulation) -> Array:

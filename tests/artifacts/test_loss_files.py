@@ -76,7 +76,8 @@ def test_a_torn_phi_is_refused(folder):
     whole = path.read_bytes()
     for length in range(0, len(whole), 11):
         path.write_bytes(whole[:length])
-        assert "loss.npz: damaged" in refusal(folder)
+        message = refusal(folder)
+        assert "loss.npz: damaged" in message and message.endswith("or fetch them again")
 
 
 def test_a_flipped_byte_never_changes_phi(folder):
@@ -135,4 +136,6 @@ def test_odd_descriptions_are_refused(folder, changes, reason):
 def test_a_torn_description_is_refused(folder):
     path = folder / "loss.json"
     path.write_text(path.read_text()[:-9])
-    assert "loss.json: the description of the loss cannot be read" in refusal(folder)
+    message = refusal(folder)
+    assert "loss.json: the description of the loss cannot be read" in message
+    assert message.count("loss.json") == 1 and message.endswith("restore it or create it again")

@@ -98,6 +98,19 @@ def test_updates_draw_the_newest_steps_alone():
     assert drawn[..., 9].tolist() == [[[1.0, 1.0], [0.0, 0.0]]]
 
 
+def test_large_rewards_are_drawn_in_units_of_their_agent():
+    """As the ring holds them when they are measured, here after it has wrapped."""
+    steps = off_policy._Steps(2, 2, make_family(TASK))
+    for size in (1e9, 1.0, 1.0):
+        nothing = np.zeros((2, 6))
+        rewards = np.array([size, 4096.0 * size])
+        steps.write((nothing, np.zeros((2, 2)), rewards, np.zeros(2), nothing))
+    places = np.array([[[0.0, 0.5]], [[0.0, 0.5]]])
+    assert steps.drawn(places)[..., 8].tolist() == [[[1.0, 1.0]], [[4096.0, 4096.0]]]
+    steps.measure_rewards()
+    assert steps.drawn(places)[..., 8].tolist() == [[[1.0, 1.0]], [[1.0, 1.0]]]
+
+
 def test_agents_meet_the_tasks_of_the_learned_loss():
     keys = [LifeKey(3, "test", 0, index) for index in range(2)]
     method = OffPolicyMethod("sac", SETTINGS["sac"], TERMS)

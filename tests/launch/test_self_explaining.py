@@ -58,7 +58,7 @@ def test_a_command_can_be_run_by_its_name():
     process = epg_tf("meta-train", "--help")
     assert process.returncode == 0 and "--run_dir" in process.stdout
     assert "Meta-trains what the config names" in process.stdout
-    assert "launch.settings` lists all" in " ".join(process.stdout.split())
+    assert "launch.settings` lists those of EPG" in " ".join(process.stdout.split())
 
 
 def test_the_help_of_a_command_is_in_groups():

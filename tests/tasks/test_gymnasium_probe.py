@@ -4,7 +4,9 @@ faults, each in one line, whether it reports success, and that the advice of tho
 
 from __future__ import annotations
 
+import os
 import re
+import statistics
 
 import gymnasium
 import numpy as np
@@ -142,6 +144,14 @@ FAULTS = {
         step_with(lambda self, *values: 1 / 0),
         r"step raised ZeroDivisionError at test_gymnasium_probe\.py:\d+ \(division by zero\); "
         r"correct the environment, .*",
+    ),
+    "an error in the standard library": (
+        step_with(lambda self, *values: statistics.mean([])),
+        r"step raised StatisticsError at test_gymnasium_probe\.py:\d+ \(mean .*\); correct .*",
+    ),
+    "an error in a frozen module": (
+        step_with(lambda self, *values: os.environ["EPG_TF_MISSING"]),
+        r"step raised KeyError at test_gymnasium_probe\.py:\d+ \('EPG_TF_MISSING'\); correct .*",
     ),
     "global random numbers": (
         step_with(lambda self, o, r, te, tr, i: (o, r + np.random.normal(), te, tr, i)),
