@@ -343,7 +343,7 @@ class _Steps:
         self._written += 1
 
     def measure_rewards(self) -> None:
-        """Measures each agent's unit of rewards in the steps that are kept; `drawn` divides by it."""
+        """Measures each agent's unit of rewards in what is kept; `drawn` divides by it from now on."""
         self._units = reward_units(self._rows[:, : self._written, self._reward])
 
     def drawn(self, places: Array) -> Array:
