@@ -343,7 +343,7 @@ class _Steps:
         self._written += 1
 
     def measure_rewards(self) -> None:
-        """Measures each agent's unit of rewards in what is kept; `drawn` divides by it from now on."""
+        """Measures each agent's unit of rewards in what is kept, by which `drawn` then divides."""
         self._units = reward_units(self._rows[:, : self._written, self._reward])
 
     def drawn(self, places: Array) -> Array:
