@@ -128,8 +128,12 @@ def is_family(name: str) -> bool:
 
 
 def is_registered(name: str) -> bool:
-    """Returns whether a family or an environment of Gymnasium's of that name is known."""
-    return name in FAMILIES or (name.startswith(PREFIX) and _registered(name) is not None)
+    """Returns whether a family or environment of that name is known, or names a module to import,
+    which `make_family` refuses.
+    """
+    if not name.startswith(PREFIX):
+        return name in FAMILIES
+    return ":" in name.removeprefix(PREFIX) or _registered(name) is not None
 
 
 def make_family(config: TaskConfig) -> TaskFamily:
