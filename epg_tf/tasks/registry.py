@@ -122,11 +122,6 @@ def _registered(name: str) -> EnvSpec | None:
     return gymnasium.registry.get(name.removeprefix(PREFIX).partition("?")[0])
 
 
-def is_family(name: str) -> bool:
-    """Returns whether a family of that name is registered, or may be one of Gymnasium's."""
-    return name.startswith(PREFIX) or name in FAMILIES
-
-
 def is_registered(name: str) -> bool:
     """Returns whether a family or environment of that name is known, or names a module to import,
     which `make_family` refuses.
@@ -212,7 +207,7 @@ def named_environment(name: str) -> TaskFamily:
             f"environment {name!r}: the part after @ is the number of env steps in an episode, not "
             f"{limit!r}; write e.g. gymnasium:Pendulum-v1@200"
         )
-    if not is_family(family):
+    if not (family.startswith(PREFIX) or family in FAMILIES):
         raise ConfigError(
             f"environment {name!r}: {family!r} is not a task family; choose one of "
             f"{sorted(FAMILIES)} or 'gymnasium:ID'"
