@@ -3,8 +3,8 @@
     make gallery                                   # all pictures, about an hour
     make gallery GALLERY="gallery_fetch_night.png cheetahs.gif"    # some of them
 
-`PICTURES` says what each of them is made from. The others are drawn by docs/make_pages.py and
-docs/draw_diagrams.py.
+`PICTURES` says what each of them is made from. docs/make_pages.py draws the others, but for three
+diagrams, which are written by hand.
 """
 
 from __future__ import annotations

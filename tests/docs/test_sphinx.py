@@ -1,12 +1,10 @@
-"""Tests what `make docs` needs beside the pages: its settings, its pins and the diagrams."""
+"""Tests what `make docs` needs beside the pages: its settings and its pins."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
 from types import ModuleType
-
-import pytest
 
 from tests.docs.pages import ROOT
 
@@ -20,12 +18,6 @@ def load(name: str) -> ModuleType:
 
 
 CONF = load("conf")
-
-
-@pytest.mark.parametrize("name", load("draw_diagrams").DIAGRAMS)
-def test_diagrams_are_those_that_the_script_draws(name):
-    drawn = load("draw_diagrams").DIAGRAMS[name]().svg()
-    assert (ROOT / "docs" / name).read_text(encoding="utf-8") == drawn
 
 
 def test_all_that_the_extra_names_is_pinned():
