@@ -14,13 +14,11 @@ defaults. SAC and TD3 of `night` won searches, too, and are those of all nights 
 
 import dataclasses
 
-from ml_collections import ConfigDict
-
 from epg_tf.epg import presets
-from epg_tf.epg.baseline_settings import PPOConfig, SACConfig, TD3Config
+from epg_tf.epg.baseline_settings import PPOConfig, SACConfig
 from epg_tf.epg.settings import Experiment
 from epg_tf.losses.settings import SurrogateConfig
-from epg_tf.runs.config_files import chosen
+from epg_tf.runs.config_files import config_of
 from epg_tf.tasks.settings import TaskConfig
 
 
@@ -43,16 +41,7 @@ def _laptop() -> Experiment:
         surrogate=SurrogateConfig(baseline_learning_rate=3e-4, baseline_epochs=16),
         ppo=PPOConfig(update_period=32, minibatch=8, epochs=32, learning_rate=3e-4, log_std=-2.0),
         sac=SACConfig(learning_rate=1e-2, batch=128, target_entropy=-0.5, discount=0.95, tau=0.02),
-        td3=TD3Config(
-            learning_rate=3e-3,
-            batch=64,
-            updates_per_step=2,
-            random_steps=50,
-            exploration=0.4,
-            target_policy_noise=0.2,
-            discount=0.99,
-            tau=0.05,
-        ),
+        td3=presets.WINNING_TD3,
         policy=dataclasses.replace(usual.policy, log_std=-1.0),
         loss=dataclasses.replace(presets.stepwise(usual.loss), start="correlating"),
         inner=dataclasses.replace(usual.inner, minibatch=8),
@@ -125,7 +114,4 @@ VARIANTS["laptop_epg_i"] = presets.evolved_starts(_policy_gradient(VARIANTS["lap
     "laptop_epg_i"
 ]
 
-
-def get_config(variant: str = "laptop") -> ConfigDict:
-    """Returns the settings of a variant."""
-    return chosen(VARIANTS, variant, "directional_half_cheetah")
+get_config = config_of(VARIANTS, "directional_half_cheetah")

@@ -15,13 +15,11 @@ REINFORCE of `night` are tuned, too; its SAC and TD3 are those of all nights (`p
 
 import dataclasses
 
-from ml_collections import ConfigDict
-
 from epg_tf.epg import presets
 from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig
 from epg_tf.epg.settings import Experiment
 from epg_tf.losses.settings import SurrogateConfig
-from epg_tf.runs.config_files import chosen
+from epg_tf.runs.config_files import config_of
 from epg_tf.tasks.settings import TaskConfig
 
 
@@ -77,7 +75,4 @@ VARIANTS = {
     ),
 }
 
-
-def get_config(variant: str = "laptop") -> ConfigDict:
-    """Returns the settings of a variant."""
-    return chosen(VARIANTS, variant, "directional_hopper")
+get_config = config_of(VARIANTS, "directional_hopper")

@@ -16,14 +16,12 @@ and are those of all nights (`presets.night`).
 
 import dataclasses
 
-from ml_collections import ConfigDict
-
 from epg_tf.agents.settings import PolicyConfig
 from epg_tf.epg import presets
 from epg_tf.epg.baseline_settings import PPOConfig
 from epg_tf.epg.settings import Experiment
 from epg_tf.losses.settings import SurrogateConfig
-from epg_tf.runs.config_files import chosen
+from epg_tf.runs.config_files import config_of
 from epg_tf.tasks.settings import TaskConfig
 
 _PAPER = TaskConfig(family="fetch", frame_skip=20, episode_limit=50)
@@ -86,7 +84,4 @@ VARIANTS = {
     "paper": presets.paper(_PAPER, update_period=32, updates=256),
 }
 
-
-def get_config(variant: str = "laptop") -> ConfigDict:
-    """Returns the settings of a variant."""
-    return chosen(VARIANTS, variant, "fetch")
+get_config = config_of(VARIANTS, "fetch")

@@ -19,13 +19,11 @@ has the commands and what came of them).
 
 import dataclasses
 
-from ml_collections import ConfigDict
-
 from epg_tf.agents.settings import PolicyConfig
 from epg_tf.epg import presets
 from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig
 from epg_tf.epg.settings import Experiment
-from epg_tf.runs.config_files import chosen
+from epg_tf.runs.config_files import config_of
 from epg_tf.tasks.settings import TaskConfig
 
 _TASKS = {
@@ -136,7 +134,4 @@ VARIANTS |= {
 
 VARIANTS |= {f"night{name}": _around_policy(VARIANTS[f"night{name}"]) for name in _TASKS}
 
-
-def get_config(variant: str = "laptop") -> ConfigDict:
-    """Returns the settings of a variant."""
-    return chosen(VARIANTS, variant, "goal_ant")
+get_config = config_of(VARIANTS, "goal_ant")

@@ -8,12 +8,10 @@ has what won there for PPO with that M.
 
 import dataclasses
 
-from ml_collections import ConfigDict
-
 from epg_tf.epg import presets
-from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
+from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig, SACConfig
 from epg_tf.losses.settings import SurrogateConfig
-from epg_tf.runs.config_files import chosen
+from epg_tf.runs.config_files import config_of
 from epg_tf.tasks.settings import TaskConfig
 
 VARIANTS = {
@@ -30,18 +28,8 @@ VARIANTS = {
         ),
         reinforce=ReinforceConfig(update_period=32, learning_rate=3e-3, discount=0.9),
         sac=SACConfig(learning_rate=1e-2, batch=128, target_entropy=-0.5, discount=0.95, tau=0.02),
-        td3=TD3Config(
-            learning_rate=3e-3,
-            batch=64,
-            updates_per_step=2,
-            random_steps=50,
-            exploration=0.4,
-            tau=0.05,
-        ),
+        td3=presets.WINNING_TD3,
     ),
 }
 
-
-def get_config(variant: str = "laptop") -> ConfigDict:
-    """Returns the settings of a variant."""
-    return chosen(VARIANTS, variant, "hidden_goal")
+get_config = config_of(VARIANTS, "hidden_goal")

@@ -7,10 +7,8 @@ but for 80 iterations and the default deviation of policies in `laptop`.
 Task and life of `laptop` are those of `goal_ant:laptop_right_half`.
 """
 
-from ml_collections import ConfigDict
-
 from epg_tf.baselines.maml_settings import AdaptationConfig, MAMLExperiment, OuterConfig
-from epg_tf.runs.config_files import chosen
+from epg_tf.runs.config_files import config_of
 from epg_tf.tasks.settings import TaskConfig
 
 VARIANTS = {
@@ -26,7 +24,4 @@ VARIANTS = {
     ),
 }
 
-
-def get_config(variant: str = "laptop") -> ConfigDict:
-    """Returns the settings of a variant."""
-    return chosen(VARIANTS, variant, "maml_goal_ant")
+get_config = config_of(VARIANTS, "maml_goal_ant")

@@ -8,11 +8,9 @@ EPG states one gradient step, and no other setting of its MAML. Task, life and p
 
 import dataclasses
 
-from ml_collections import ConfigDict
-
 from epg_tf.agents.settings import PolicyConfig
 from epg_tf.baselines.maml_settings import AdaptationConfig, MAMLExperiment, OuterConfig
-from epg_tf.runs.config_files import chosen
+from epg_tf.runs.config_files import config_of
 from epg_tf.tasks.settings import TaskConfig
 
 _PAPER = MAMLExperiment(
@@ -31,7 +29,4 @@ VARIANTS = {
     "paper": _PAPER,
 }
 
-
-def get_config(variant: str = "laptop") -> ConfigDict:
-    """Returns the settings of a variant."""
-    return chosen(VARIANTS, variant, "maml_half_cheetah")
+get_config = config_of(VARIANTS, "maml_half_cheetah")

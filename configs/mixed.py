@@ -12,12 +12,10 @@ step size.
 
 import dataclasses
 
-from ml_collections import ConfigDict
-
 from epg_tf.epg import presets
 from epg_tf.epg.evolution_settings import MixConfig
 from epg_tf.epg.settings import Experiment
-from epg_tf.runs.config_files import chosen
+from epg_tf.runs.config_files import config_of
 from epg_tf.tasks.settings import TaskConfig
 
 
@@ -75,7 +73,4 @@ def _cheetah_lunar() -> Experiment:
 
 VARIANTS = {"laptop": _laptop(), "cheetah_lunar": _cheetah_lunar()}
 
-
-def get_config(variant: str = "laptop") -> ConfigDict:
-    """Returns the settings of a variant."""
-    return chosen(VARIANTS, variant, "mixed")
+get_config = config_of(VARIANTS, "mixed")

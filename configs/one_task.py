@@ -6,10 +6,8 @@
 Episodes are shorter than Gymnasium's 1000 env steps, so that a laptop can compute them soon.
 """
 
-from ml_collections import ConfigDict
-
 from epg_tf.epg import presets
-from epg_tf.runs.config_files import chosen
+from epg_tf.runs.config_files import config_of
 from epg_tf.tasks.settings import TaskConfig
 
 _FRAME_SKIP_AND_LIMIT = {
@@ -24,7 +22,4 @@ VARIANTS = {
     for family, numbers in _FRAME_SKIP_AND_LIMIT.items()
 }
 
-
-def get_config(variant: str = "half_cheetah") -> ConfigDict:
-    """Returns the settings of a variant."""
-    return chosen(VARIANTS, variant, "one_task")
+get_config = config_of(VARIANTS, "one_task")

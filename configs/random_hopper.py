@@ -17,14 +17,12 @@ by epg-tf tune, and so were the other baselines of `laptop` and `night` (results
 
 import dataclasses
 
-from ml_collections import ConfigDict
-
 from epg_tf.agents.settings import PolicyConfig
 from epg_tf.epg import presets
 from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig
 from epg_tf.epg.evolution_settings import PastConfig
 from epg_tf.losses.settings import SurrogateConfig
-from epg_tf.runs.config_files import chosen
+from epg_tf.runs.config_files import config_of
 from epg_tf.tasks.settings import TaskConfig
 
 _LAPTOP = presets.laptop(
@@ -73,7 +71,4 @@ VARIANTS["laptop_v1"] = dataclasses.replace(
 )
 VARIANTS["paper_v1"] = presets.paper_v1(_PAPER, updates=128)
 
-
-def get_config(variant: str = "laptop") -> ConfigDict:
-    """Returns the settings of a variant."""
-    return chosen(VARIANTS, variant, "random_hopper")
+get_config = config_of(VARIANTS, "random_hopper")

@@ -17,14 +17,12 @@ that sees these products (--begin_with, docs/lessons.md).
 
 import dataclasses
 
-from ml_collections import ConfigDict
-
 from epg_tf.agents.settings import PolicyConfig
 from epg_tf.epg import presets
 from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
 from epg_tf.epg.settings import ComputeConfig
 from epg_tf.losses.settings import SurrogateConfig
-from epg_tf.runs.config_files import chosen
+from epg_tf.runs.config_files import config_of
 from epg_tf.tasks.settings import TaskConfig
 
 _TASK = TaskConfig(family="random_reacher", frame_skip=2, episode_limit=50)
@@ -127,7 +125,4 @@ VARIANTS = {
     "paper_v1": presets.paper_v1(_TASK, updates=512),
 }
 
-
-def get_config(variant: str = "laptop") -> ConfigDict:
-    """Returns the settings of a variant."""
-    return chosen(VARIANTS, variant, "random_reacher")
+get_config = config_of(VARIANTS, "random_reacher")

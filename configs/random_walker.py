@@ -15,13 +15,11 @@ defaults.
 
 import dataclasses
 
-from ml_collections import ConfigDict
-
 from epg_tf.agents.settings import PolicyConfig
 from epg_tf.epg import presets
 from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig
 from epg_tf.epg.settings import Experiment
-from epg_tf.runs.config_files import chosen
+from epg_tf.runs.config_files import config_of
 from epg_tf.tasks.settings import TaskConfig
 
 _PAPER = TaskConfig(family="random_walker", frame_skip=4, episode_limit=1000)
@@ -89,7 +87,4 @@ VARIANTS |= {
     **presets.evolved_starts(VARIANTS["paper"], "paper"),
 }
 
-
-def get_config(variant: str = "laptop") -> ConfigDict:
-    """Returns the settings of a variant."""
-    return chosen(VARIANTS, variant, "random_walker")
+get_config = config_of(VARIANTS, "random_walker")

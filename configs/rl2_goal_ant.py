@@ -4,11 +4,9 @@ Both also exist with the suffix `_right_half`, whose goals are in front of the a
 of the config goal_ant, the other settings those of rl2_half_cheetah.
 """
 
-from ml_collections import ConfigDict
-
 from epg_tf.baselines import rl2_settings
 from epg_tf.baselines.rl2_settings import RL2Experiment
-from epg_tf.runs.config_files import chosen
+from epg_tf.runs.config_files import config_of
 from epg_tf.tasks.settings import TaskConfig
 
 _RANGES = {"": "bearing=-3.14159265:3.14159265", "_right_half": "training"}
@@ -23,7 +21,4 @@ VARIANTS = {
     },
 }
 
-
-def get_config(variant: str = "laptop") -> ConfigDict:
-    """Returns the settings of a variant."""
-    return chosen(VARIANTS, variant, "rl2_goal_ant")
+get_config = config_of(VARIANTS, "rl2_goal_ant")

@@ -10,11 +10,9 @@ limit (Gymnasium's), number of trials, PPO's settings.
 
 import dataclasses
 
-from ml_collections import ConfigDict
-
 from epg_tf.baselines import rl2_settings
 from epg_tf.baselines.rl2_settings import RL2Experiment, TrialConfig
-from epg_tf.runs.config_files import chosen
+from epg_tf.runs.config_files import config_of
 from epg_tf.tasks.settings import TaskConfig
 
 VARIANTS = {
@@ -33,7 +31,4 @@ VARIANTS |= {
     for name, made in VARIANTS.items()
 }
 
-
-def get_config(variant: str = "laptop") -> ConfigDict:
-    """Returns the settings of a variant."""
-    return chosen(VARIANTS, variant, "rl2_half_cheetah")
+get_config = config_of(VARIANTS, "rl2_half_cheetah")

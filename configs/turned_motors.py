@@ -8,12 +8,10 @@ of settings with that M.
 
 import dataclasses
 
-from ml_collections import ConfigDict
-
 from epg_tf.epg import presets
 from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
 from epg_tf.losses.settings import SurrogateConfig
-from epg_tf.runs.config_files import chosen
+from epg_tf.runs.config_files import config_of
 from epg_tf.tasks.settings import TaskConfig
 
 VARIANTS = {
@@ -43,7 +41,4 @@ VARIANTS = {
     )
 }
 
-
-def get_config(variant: str = "laptop") -> ConfigDict:
-    """Returns the settings of a variant."""
-    return chosen(VARIANTS, variant, "turned_motors")
+get_config = config_of(VARIANTS, "turned_motors")

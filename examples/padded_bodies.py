@@ -17,7 +17,7 @@ import gymnasium
 import numpy as np
 
 from epg_tf.baselines.rl2_settings import RecurrentPPOConfig, RL2Experiment
-from epg_tf.runs.config_files import chosen, load_experiment
+from epg_tf.runs.config_files import config_of, load_experiment
 from epg_tf.tasks.gymnasium_family import GymnasiumFamily
 from epg_tf.tasks.quantities import Quantity
 from epg_tf.tasks.registry import register_family
@@ -79,6 +79,7 @@ class PaddedBodies(GymnasiumFamily):
 
 
 def _variants():
+    """Returns the settings of RL², and those of agents of a loss in its bodies."""
     task = TaskConfig("padded_bodies", frame_skip=1, episode_limit=1000)
     rl2 = RL2Experiment(
         task=task,
@@ -92,6 +93,4 @@ def _variants():
     return {"rl2": rl2, "agents": dataclasses.replace(agents, task=task)}
 
 
-def get_config(variant="rl2"):
-    """Returns the settings of RL², or with `agents` those of agents of a loss in its bodies."""
-    return chosen(_variants(), variant, "padded_bodies")
+get_config = config_of(_variants(), "padded_bodies")

@@ -10,10 +10,9 @@ asks for losses that see no reward; those that identify the motors learn still.
 """
 
 import numpy as np
-from ml_collections import ConfigDict
 
 from epg_tf.epg.settings import Experiment
-from epg_tf.runs.config_files import chosen
+from epg_tf.runs.config_files import config_of
 from epg_tf.tasks.bodies import GYMNASIUM_MODELS, BodyFamily
 from epg_tf.tasks.gymnasium_family import GymnasiumFamily
 from epg_tf.tasks.quantities import Quantity
@@ -286,8 +285,4 @@ TASKS = {
     "turned_motors": TaskConfig("turned_motors", 4, 25),
 }
 VARIANTS = {name: Experiment(task=task) for name, task in TASKS.items()}
-
-
-def get_config(variant: str = "pendulum") -> ConfigDict:
-    """Returns the settings of a variant."""
-    return chosen(VARIANTS, variant, "unknown_tasks")
+get_config = config_of(VARIANTS, "unknown_tasks")

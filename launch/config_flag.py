@@ -14,16 +14,14 @@ from absl import flags
 from ml_collections import config_flags
 
 from epg_tf.core import communication
-from epg_tf.runs.config_files import AnyExperiment, read_experiment
+from epg_tf.runs.config_files import SYSTEMS, AnyExperiment, read_experiment
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.settings import flat
+from epg_tf.core.settings import changes, flat
 from epg_tf.epg.settings import Experiment
-from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.tasks.settings import Physics
-from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.epg.baseline_settings import BASELINES
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
-from epg_tf.runs import config_files, saved_settings
+from epg_tf.runs import config_files
 from epg_tf.tasks.registry import is_packaged, make_family, named_environment
 
 _CONFIG = config_flags.DEFINE_config_file(
@@ -43,12 +41,7 @@ _PRINT = flags.DEFINE_bool(
 # Groups that a test takes from --config.
 TESTED = ("task", "policy", "surrogate", *BASELINES)
 
-_SYSTEMS = {
-    Experiment: "EPG",
-    MetaGenRLExperiment: "MetaGenRL",
-    MAMLExperiment: "MAML",
-    RL2Experiment: "RL²",
-}
+_SYSTEMS = dict(zip(SYSTEMS.values(), ("EPG", "MetaGenRL", "MAML", "RL²"), strict=True))
 
 Cost = Callable[[Any], Sequence[str]]
 
@@ -168,7 +161,7 @@ def with_baseline(home: MetaGenRLExperiment) -> MetaGenRLExperiment:
 
 def replaced(home: Any, now: Any) -> dict[str, tuple[Any, Any]]:
     """Returns name -> (then, now) of the settings that differ between two experiments of a kind."""
-    found = saved_settings.changes(home.to_mapping(), now.to_mapping(), frozenset())
+    found = changes(home.to_mapping(), now.to_mapping())
     return {name: (then, value) for name, then, value in found}
 
 

@@ -124,9 +124,9 @@ def _adaptation() -> int:
         raise command_line.UsageError(f"--loss={_LOSS.value}: {error}") from error
     output = command_line.required(_OUTPUT_DIR, "runs/first-adaptation")
     prepare_results(_OUTPUT_DIR, _OVERWRITE.value, adaptation_report.OWN)
-    pairs = test.pairs()
+    _, differing = test.pairs()
     print(
-        f"{_opening(request)}; {len(MEASURES)} measures; {pairs.differing} of {request.agents} "
+        f"{_opening(request)}; {len(MEASURES)} measures; {differing} of {request.agents} "
         "pairs have different tasks",
         flush=True,
     )
@@ -134,7 +134,7 @@ def _adaptation() -> int:
     for name, returns in test.run():
         found[name] = returns
         print(f"  {name}: done", flush=True)
-    summary = summarize_adaptation(found, pairs.differing, test.updates // 2)
+    summary = summarize_adaptation(found, differing, test.updates // 2)
     about = facts_of_lives(loss, learned, request, fixed)
     title = f"{request.task.family}: what agents learn from"
     picture = adaptation_report.write_adaptation(output, summary, about, title)

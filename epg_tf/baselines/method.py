@@ -163,11 +163,6 @@ class Method(abc.ABC):
     loss: LossName | None = dataclasses.field(default=None, kw_only=True)
 
     @property
-    def label(self) -> str:
-        """Name of the method in pictures and tables."""
-        return LABELS[self.name]
-
-    @property
     def explores(self) -> bool:
         """Whether its curve is of episodes while learning, not of evaluations apart from it."""
         return True

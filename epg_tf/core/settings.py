@@ -16,7 +16,7 @@ import dataclasses
 import functools
 import math
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, get_args, get_origin
 
 from epg_tf.core import old_settings
@@ -150,6 +150,20 @@ def flat(settings: Mapping[str, Any], prefix: str = "config") -> Iterator[tuple[
             yield from flat(value, f"{prefix}.{name}")
         else:
             yield f"{prefix}.{name}", value
+
+
+def changes(
+    before: Mapping[str, Any], now: Mapping[str, Any], ignored: Set[str] = frozenset()
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yields name, old and new value of settings that differ.
+
+    Args:
+      ignored: Names "config.GROUP.FIELD" of settings that may differ.
+    """
+    old = dict(flat(before))
+    for name, value in flat(now):
+        if old[name] != value and name not in ignored:
+            yield name, old[name], value
 
 
 def _conflicts(settings: Settings) -> Iterator[str]:

@@ -107,11 +107,7 @@ class Lives:
         return np.stack([self._policy.draw_noise(stream, shape) for stream in streams])
 
     def take_steps(self, steps: int) -> None:
-        """Takes M env steps in every life and writes them to the buffer.
-
-        Args:
-          steps: M.
-        """
+        """Takes M `steps` in every life and writes them to the buffer."""
         episodes = self._episodes
         in_engine = episodes.engine_seconds
         noise = self._draw_noise(self._actions, steps)
@@ -138,11 +134,7 @@ class Lives:
             self._ended_success[life].append(bool(success))
 
     def update_agents(self, epochs: int) -> None:
-        """Updates normalisation, policies and memories from the newest M steps.
-
-        Args:
-          epochs: How often each of the steps is used.
-        """
+        """Updates normalisation, policies and memories, from the newest M steps `epochs` times."""
         started = time.perf_counter()
         self._moments = normalizer.merge(self._moments, self._buffer.newest())
         self._read_scaling()
@@ -162,28 +154,20 @@ class Lives:
         self._seconds["updating"] += time.perf_counter() - started
 
     def switch_tasks(self, tasks: Sequence[Task]) -> None:
-        """Goes on in other tasks, from the start of an episode; agents and buffer stay.
-
-        Args:
-          tasks: P tasks.
-        """
+        """Goes on in P other tasks, from the start of an episode; agents and buffer stay."""
         self._episodes.simulation.set_tasks(tasks)
         self._episodes.begin_anew()
         self._buffer.cut()
 
     def add_passive_learner(self, learner: Learner) -> None:
-        """Lets P passive agents, which do not act, learn from all that these lives experience.
-
-        Args:
-          learner: Has begun with them.
+        """Lets P passive agents, with which `learner` has begun, learn from all that these lives
+        experience; they do not act.
         """
         self._passive = learner
 
     def continue_with_passive_learner(self, keys: Sequence[LifeKey]) -> None:
-        """Lets the passive agents act from now on: the final episodes and the hashes are theirs.
-
-        Args:
-          keys: P keys of theirs.
+        """Lets the passive agents act from now on: the final episodes and the hashes are theirs,
+        and so are the P keys.
         """
         if self._passive is None:
             raise ValueError("there is no passive learner; call add_passive_learner() first")

@@ -144,13 +144,7 @@ def with_final_agents(past: PastPolicies | None, lives: LifeOutcomes) -> PastPol
 
 
 def in_units(experiment: Experiment, tasks: Sequence[int], lives: LifeOutcomes) -> LifeOutcomes:
-    """Returns outcomes whose returns are in units of their tasks (`mix.return_units`).
-
-    Args:
-      experiment: Settings.
-      tasks: [L] number of each life's task.
-      lives: L outcomes.
-    """
+    """Returns L outcomes whose returns are in units of their `tasks` (`mix.return_units`)."""
     units = return_units(experiment)[np.asarray(tasks)]
     return dataclasses.replace(lives, final_return=lives.final_return / units)
 

@@ -228,12 +228,7 @@ class RankedShards:
         `PACKED` numbers per life are sent, whatever the size of phi, and the agents to be kept.
 
         Args:
-          keys: L keys.
-          phi_of_life: Parameters of each life's loss.
-          inner_settings: How the agents learn.
           report: Whether `done` is called.
-          exact: As in `Shards.run`.
-          tasks: As in `Shards.run`.
 
         Returns:
           Outcomes of all lives, the same bits on every rank.

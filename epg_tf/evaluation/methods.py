@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from epg_tf.baselines import off_policy, policy_gradient
 from epg_tf.baselines.inner_loop_method import InnerLoopMethod, InnerLoops
@@ -104,12 +104,8 @@ def _ppo_as_epg(evaluated: Evaluated) -> Method:
 def _unevolved(name: str, evaluated: Evaluated) -> Method:
     """Returns the method that gives each agent another loss, as evolution could begin."""
     experiment = evaluated.experiment
-    starts: dict[str, Literal["random", "centred", "policy_gradient"]] = {
-        "random_loss": "random",
-        "centred_loss": "centred",
-        "policy_gradient_loss": "policy_gradient",
-    }
-    loss = dataclasses.replace(experiment.loss, start=starts[name])
+    start: Any = name.removesuffix("_loss")
+    loss = dataclasses.replace(experiment.loss, start=start)
     started = dataclasses.replace(experiment, loss=loss)
     return evaluated.inner_loop(
         name,

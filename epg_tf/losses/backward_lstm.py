@@ -65,16 +65,7 @@ def plain_backward_lstm(
     inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, mask: tf.Tensor
 ) -> tf.Tensor:
     """Computes the same with TensorFlow's own gradients, for graphs that are saved: a SavedModel
-    does not keep gradients of gradients that are written by hand.
-
-    Args:
-      inputs: [P, B, T, in].
-      kernel: [P, in + units, 4 units], or [1, ...] for all.
-      bias: [P, 4 units], or [1, ...] for all.
-      mask: [P, B, T].
-
-    Returns:
-      States [P, B, T, units].
+    does not keep gradients of gradients that are written by hand. Weights may be [1, ...] for all.
     """
     return _run(*_prepared(inputs, kernel, bias), mask[..., None]).hidden
 

@@ -39,34 +39,6 @@ def memory_requirements(
       threads: Shards that run at once.
       ranks: Processes that share the shards.
     """
-    replay, networks, noise, drawn, layers, cells = _sizes(experiment, specs, threads, ranks)
-    compiled = _COMPILED * experiment.agent.chunk * experiment.meta.virtual_steps
-    batch = "agent.batch agent.chunk"
-    rows = (
-        (replay, "replays", "agent.replay_steps agents"),
-        (networks, "networks", "agent.hidden agents"),
-        (noise, "actions' noises", "round_steps"),
-        (drawn, "batches", f"{batch} shard_agents"),
-        (layers, "outputs of networks for a batch", f"{batch} agent.hidden"),
-        (compiled, "compiled steps of a chunk", "agent.chunk meta.virtual_steps"),
-        (
-            cells,
-            "states of objectives for a batch",
-            f"{batch} objective.lstm_units objective.action_filters",
-        ),
-    )
-    return [MemoryRequirement(size, purpose, names.split()) for size, purpose, names in rows]
-
-
-def _sizes(
-    experiment: MetaGenRLExperiment,
-    specs: Mapping[str, EnvironmentSpec],
-    threads: int,
-    ranks: int,
-) -> tuple[float, ...]:
-    """Returns the bytes of replays, networks and noises, which all agents keep, and
-    of batches, outputs and states of objectives, of the updates that run at once.
-    """
     agent, objective = experiment.agent, experiment.objective
     kept = min(agent.replay_steps, experiment.steps_per_agent)
     steps = agent.batch * agent.chunk
@@ -85,5 +57,20 @@ def _sizes(
         layers.append(batched * steps * _LAYERS * sum(agent.hidden))
         filters = objective.action_layers * objective.action_filters * spec.action_size
         cells.append(batched * steps * (_CELLS * objective.lstm_units + filters))
-    at_once = (sum(sorted(each)[-threads:]) for each in (drawn, layers, cells))
-    return replay, networks, noise, *at_once
+    batches, outputs, states = (sum(sorted(each)[-threads:]) for each in (drawn, layers, cells))
+    compiled = _COMPILED * agent.chunk * experiment.meta.virtual_steps
+    batch = "agent.batch agent.chunk"
+    rows = (
+        (replay, "replays", "agent.replay_steps agents"),
+        (networks, "networks", "agent.hidden agents"),
+        (noise, "actions' noises", "round_steps"),
+        (batches, "batches", f"{batch} shard_agents"),
+        (outputs, "outputs of networks for a batch", f"{batch} agent.hidden"),
+        (compiled, "compiled steps of a chunk", "agent.chunk meta.virtual_steps"),
+        (
+            states,
+            "states of objectives for a batch",
+            f"{batch} objective.lstm_units objective.action_filters",
+        ),
+    )
+    return [MemoryRequirement(size, purpose, names.split()) for size, purpose, names in rows]

@@ -102,7 +102,7 @@ def best_round(
       experiment: Settings.
       rows: One per round, with the columns of a test.
     """
-    tested = _tested(experiment, rows)
+    tested = [row for row in rows if is_validated(experiment, int(row["epoch"]))]
     if not tested:
         return None
     names = validation_columns(experiment)[: len(experiment.environments)]
@@ -113,9 +113,3 @@ def best_round(
     ranks = below + 0.5 * level
     means = ranks.mean(axis=1)
     return tested[int(np.flatnonzero(means == means.max())[-1])]
-
-
-def _tested(
-    experiment: MetaGenRLExperiment, rows: Sequence[Mapping[str, float]]
-) -> list[Mapping[str, float]]:
-    return [row for row in rows if is_validated(experiment, int(row["epoch"]))]

@@ -13,7 +13,7 @@ import difflib
 import importlib.util
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -208,18 +208,22 @@ def _plain(settings: Any) -> Mapping[str, Any]:
 # For config files
 
 
-def chosen(variants: Mapping[str, AnyExperiment], variant: str, name: str) -> ConfigDict:
-    """Returns the settings of a variant of the config `name`.
+def config_of(variants: Mapping[str, AnyExperiment], name: str) -> Callable[..., ConfigDict]:
+    """Returns `get_config` of the config `name`: variant -> its settings.
 
-    Raises:
-      ConfigError: There is no such variant.
+    Without an argument it returns those of the first variant, and raises ConfigError where there is
+    no such variant.
     """
-    if variant not in variants:
-        raise ConfigError(
-            f"{name}:{variant} is no variant of this config; use one of "
-            f"{', '.join(':' + known for known in variants)}"
-        )
-    return ConfigDict(variants[variant].to_mapping())
+
+    def get_config(variant: str = next(iter(variants))) -> ConfigDict:
+        if variant not in variants:
+            raise ConfigError(
+                f"{name}:{variant} is no variant of this config; use one of "
+                f"{', '.join(':' + known for known in variants)}"
+            )
+        return ConfigDict(variants[variant].to_mapping())
+
+    return get_config
 
 
 def joined_environments(known: Mapping[str, str], joined: str, config: str) -> tuple[str, ...]:

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from epg_tf.artifacts.artifact import versions
-from epg_tf.core import files
+from epg_tf.core import files, formatting
 from epg_tf.core.errors import ConfigError, RecordError
-from epg_tf.runs import checkpoints, own_families, saved_settings
+from epg_tf.core.settings import flat
+from epg_tf.runs import checkpoints, own_families
 from epg_tf.runs.folder_lock import UNLOCKED, FolderLock
 from epg_tf.runs.identity import (
     BEGUN_WITH,
@@ -197,7 +198,7 @@ class RunFolder:
                 f"metrics.csv has {rows} of {done} rows; curve and summary lack the others"
             )
         self.board.purge_after(done)
-        self.board.text("settings", saved_settings.markdown_table(self.identity.settings))
+        self.board.text("settings", _markdown_table(self.identity.settings))
 
     def _describe(self) -> None:
         """Writes `config.json`."""
@@ -342,3 +343,11 @@ def _read_mapping(path: Path) -> dict[str, Any]:
         return files.read_json(path, "the run's config")
     except RecordError:
         return {}
+
+
+def _markdown_table(settings: Mapping[str, Any]) -> str:
+    rows = [
+        f"| {name.removeprefix('config.')} | {formatting.markdown_cell(value)} |"
+        for name, value in flat(settings)
+    ]
+    return "\n".join(["| setting | value |", "|---|---|", *rows])

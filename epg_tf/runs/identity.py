@@ -10,8 +10,8 @@ from typing import Any
 
 from epg_tf.artifacts.artifact import versions
 from epg_tf.core.errors import ConfigError
-from epg_tf.core.settings import flat
-from epg_tf.runs import saved_settings
+from epg_tf.core.old_settings import renamed
+from epg_tf.core.settings import changes, flat
 
 LOG = "log.txt"
 OWN_FILES = (
@@ -97,8 +97,8 @@ class RunIdentity:
         before, now = description.get("seed"), self.seed
         if type(before) is not int or before != now:
             return f"seed={now}: {where} has seed {before!r:.50}"
-        there = saved_settings.read(description.get("config"), self.kind.from_mapping).to_mapping()
-        for field, old, new in saved_settings.changes(there, self.settings, self.kind.may_change):
+        there = self.kind.from_mapping(renamed(description.get("config"))).to_mapping()
+        for field, old, new in changes(there, self.settings, self.kind.may_change):
             return f"{field}={new!r}: {where} has {old!r}"
         mine = self.begun.get("phi_sha256")
         if (its := description.get(_BEGUN, mine)) != mine:  # config.json says it in other words

@@ -8,7 +8,7 @@ from typing import Any
 
 from epg_tf.core import files
 from epg_tf.core.errors import ConfigError, RecordError
-from epg_tf.runs import saved_settings
+from epg_tf.core.old_settings import renamed
 from epg_tf.runs.config_files import AnyExperiment
 from epg_tf.runs.evolution import EVOLUTION
 from epg_tf.runs.folder import CONFIG, kind_of
@@ -67,7 +67,7 @@ def read_run(run_dir: files.PathLike) -> RunRecord:
     if kind is None or type(seed) is not int:
         raise RecordError(f"{path}: config.json is damaged, or of a later version; restore it")
     try:
-        experiment = saved_settings.read(description.get("config"), kind.from_mapping)
+        experiment = kind.from_mapping(renamed(description.get("config")))
     except ConfigError as error:
         raise RecordError(
             f"{path}: config.json is damaged, or of another version of epg_tf ({error}); restore it"

@@ -9,6 +9,7 @@ from typing import Any
 from epg_tf.baselines.method import MEANINGS
 from epg_tf.core import files, formatting
 from epg_tf.core.errors import ConfigError, RecordError
+from epg_tf.core.old_settings import renamed
 from epg_tf.evaluation.results import FINAL, Results, read_results
 from epg_tf.evaluation.summary import Summary, reference, summarize
 from epg_tf.reports import tables
@@ -17,7 +18,7 @@ from epg_tf.reports.html_page import Block, Code, Fold, Picture, Section, Table,
 from epg_tf.reports.plots import svg
 from epg_tf.reports.table_pictures import interval_picture
 from epg_tf.reports.tables import label
-from epg_tf.runs import page_tables, saved_settings
+from epg_tf.runs import page_tables
 from epg_tf.runs.config_files import read_experiment
 from epg_tf.runs.page_entry import Entry, film_section
 
@@ -91,7 +92,7 @@ def _settings_section(about: Mapping[str, Any]) -> list[Section]:
     if not isinstance(about.get("config"), Mapping):
         return []
     try:
-        experiment = saved_settings.read(about["config"], read_experiment)
+        experiment = read_experiment(renamed(about["config"]))
     except ConfigError as error:
         why = Text(f"The settings cannot be read: {files.one_line(error)}.", note=True)
         return [Section(page_tables.SETTINGS, [why])]

@@ -133,11 +133,6 @@ class Session(Generic[StepT]):
             self._save(folder)
             self._continued = True
 
-    @property
-    def warnings(self) -> list[str]:
-        """Lines about what is unusual in the folder."""
-        return [] if self._folder is None else self._folder.warnings
-
     def _open(self) -> RunFolder:
         """Opens the folder; where this rank replaces a rank 0 that was lost, it resumes."""
         target = self._target

@@ -94,7 +94,7 @@ class Worth:
             if name in self._fixed
         ]
         test = AdaptationTest(learned, request)
-        if test.pairs().differing:
+        if test.pairs()[1]:
             said += adapts(*self._transfer(test))
         if request.task.range == "training":
             for words, task_range in outside(make_family(request.task).quantities).items():

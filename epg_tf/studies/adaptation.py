@@ -55,35 +55,25 @@ MEASURES = (
 """What is run, one life of each agent for each of them."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Pairs:
-    """Which other agent each of L agents is paired with.
-
-    Attributes:
-      others: [L] numbers.
-      differing: How many have another task than the agent itself.
-    """
-
-    others: tuple[int, ...]
-    differing: int
-
-
-def pairs(tasks: Sequence[Task]) -> Pairs:
+def pairs(tasks: Sequence[Task]) -> tuple[tuple[int, ...], int]:
     """Pairs each agent with the next one, in a circle, that has another task; where all have the
     same task, with the next one.
 
     Args:
       tasks: Of the L agents.
+
+    Returns:
+      [L] number of each one's other agent, and how many of these have another task.
     """
     known = [tuple(sorted((name, value.tobytes()) for name, value in t.items())) for t in tasks]
     count = len(known)
     if len(set(known)) < 2:
-        return Pairs(tuple((agent + 1) % count for agent in range(count)), 0)
+        return tuple((agent + 1) % count for agent in range(count)), 0
     others = []
     for agent, own in enumerate(known):
         after = ((agent + step) % count for step in range(1, count))
         others.append(next(other for other in after if known[other] != own))
-    return Pairs(tuple(others), count)
+    return tuple(others), count
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,8 +112,8 @@ class AdaptationTest:
         """Updates in a life."""
         return self.request.env_steps // self.learned.experiment.inner.update_period
 
-    def pairs(self) -> Pairs:
-        """Returns how the agents are paired."""
+    def pairs(self) -> tuple[tuple[int, ...], int]:
+        """Returns `pairs` of the agents."""
         family = make_family(self.request.task)
         return pairs(sample_tasks(family, self.request.keys()))
 
@@ -131,7 +121,7 @@ class AdaptationTest:
         """Yields the name and the final returns [L] of each measure as they are found, then of the
         fixed policies; NaN where an agent failed.
         """
-        others, phi = self.pairs().others, self.learned.phi
+        (others, _), phi = self.pairs(), self.learned.phi
         with inner_loops(self.learned.experiment) as loops:
             for measure in MEASURES:
                 yield measure.name, self._lives(loops, measure, others, lambda agent: phi)

@@ -154,21 +154,6 @@ def test_categorical_acting_copy_chooses_the_largest_of_logits_plus_noise():
         ]
 
 
-def test_actions_are_as_frequent_as_they_are_probable():
-    """10000 draws a life: each frequency within 4 standard errors, of probabilities that are far
-    from uniform.
-    """
-    policy, draws = random_policy(kind=CategoricalPolicy, action_size=4), 10000
-    observation = np.random.default_rng(3).standard_normal((P, O)).astype(np.float32)
-    probability = policy.loss_input(observation[:, None])[:, 0].numpy()
-    assert np.ptp(probability, axis=1).min() > 0.2
-    generators, acting = [life_generator(key, "action") for key in KEYS], acting_copy(policy)
-    noise = np.stack([acting.draw_noise(generator, (draws, 4)) for generator in generators])
-    frequency = np.mean([acting.act(observation, noise[:, step]) for step in range(draws)], axis=0)
-    error = np.sqrt(probability * (1 - probability) / draws)
-    assert (np.abs(frequency - probability) < 4 * error).all()
-
-
 def test_initial_weights_have_columns_of_the_documented_norm():
     config = PolicyConfig(hidden=(64, 32), output_scale=0.01, log_std=-0.7)
     weights = fresh_weights(np.random.default_rng(0), EnvironmentSpec(O, A), config)

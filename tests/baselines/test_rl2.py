@@ -173,7 +173,7 @@ class TestAnAgent:
         assert trained.task == experiment.task and trained.facts["seed"] == 5
         with pytest.raises(RecordError, match="it is a policy of rl2; compare it by that name"):
             load_trained("e_rl2", str(tmp_path), home)
-        assert (method.name, method.label, method.explores) == ("rl2", "RL²", True)
+        assert (method.name, method.explores) == ("rl2", True)
         assert method.loss == LossName(str(tmp_path / "best"), 5)
         assert method.period == home.inner.update_period
         np.testing.assert_array_equal(method.policy, vector)

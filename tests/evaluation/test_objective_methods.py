@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epg_tf.artifacts.artifact import LearnedObjective
-from epg_tf.baselines.method import LABELS, LossName
+from epg_tf.baselines.method import LossName
 from epg_tf.core.errors import ConfigError
 from epg_tf.evaluation.evaluate import Evaluation, evaluate_objective
 from epg_tf.evaluation.methods import OBJECTIVE_METHODS, Evaluated
@@ -53,12 +53,9 @@ def test_ddpg_has_the_agents_of_objectives_and_its_own_rate(tested):
     assert np.isfinite(usual.returns).all()
 
 
-def test_every_method_has_a_label_and_the_objective_alone_a_loss():
+def test_the_objective_alone_has_a_loss():
     evaluated = Evaluated(TINY, PARAMETERS, LossName("run/final", 0))
     methods = {name: make(evaluated) for name, make in OBJECTIVE_METHODS.methods.items()}
-    assert {name: method.label for name, method in methods.items()} == {
-        name: LABELS[name] for name in OBJECTIVE_METHODS.methods
-    }
     assert [name for name, method in methods.items() if method.loss] == ["objective"]
     assert [name for name, method in methods.items() if method.explores] == ["ppo", "reinforce"]
 

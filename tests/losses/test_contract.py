@@ -6,17 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec
-from epg_tf.losses import channels as declared
 from epg_tf.losses.channels import declared_channels, input_width, kernel_rows
-from epg_tf.losses.contract import Experience, GuidedLoss, Loss
+from epg_tf.losses.contract import GuidedLoss, Loss
 from epg_tf.losses.settings import LossConfig
 from epg_tf.losses.surrogates import ProximalPolicyOptimization
-from epg_tf.losses.temporal_conv import TemporalConvLoss
-
-P, O, A, M, N = 2, 4, 2, 8, 32  # noqa: E741 (the legend's letter)
-STEPS = tf.constant([[7, 0, 3, 1], [1, 2, 6, 0]], tf.int32)
+from tests.losses.learned import STEPS, A, M, N, O, P, make_loss
 
 
 class Known(Loss[float]):
@@ -32,19 +27,6 @@ class Known(Loss[float]):
     def minibatch_loss(self, agent, prepared, steps):
         """Returns [P]."""
         return prepared * tf.reduce_sum(agent.policy.log_std, axis=1)
-
-
-def learned_loss(experiment, discrete=False):
-    """Returns a learned loss with random phi."""
-    channels = declared_channels(EnvironmentSpec(O, A, discrete), experiment.loss)
-    loss = TemporalConvLoss(P, channels, experiment.loss, M)
-    loss.load(
-        0.4
-        * np.random.default_rng(0)
-        .standard_normal((P, parameter_count(loss.shapes)))
-        .astype(np.float32)
-    )
-    return loss
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
@@ -88,7 +70,7 @@ def test_who_receives_gradient(tiny, make_agent, make_experience, discrete):
         agent.value.trainable_variables,
     )
     for loss, reached, untouched in (
-        (learned_loss(tiny, discrete), [*policy, *memory], value),
+        (make_loss(tiny, discrete)[0], [*policy, *memory], value),
         (ProximalPolicyOptimization(tiny.surrogate), [*policy, *value], memory),
     ):
         prepared = loss.prepare(agent, experience)
@@ -110,13 +92,10 @@ def test_what_is_no_channel_is_refused(make_experience):
 
 
 def test_rows_of_a_kernel_follow_each_other():
-    channels = declared_channels(EnvironmentSpec(11, 3), LossConfig(reward=True))
+    """But for what only product units see."""
+    config = LossConfig(reward=True, products=3, channels=("novelty",))
+    channels = declared_channels(EnvironmentSpec(11, 3), config)
     rows = kernel_rows(channels)
     assert [row for name in rows for row in rows[name]] == list(range(input_width(channels)))
     assert rows["reward"] == range(14, 15) and rows["policy_log_std"] == range(19, 22)
-
-
-def test_every_history_channel_is_a_field_of_the_experience():
-    """So that a new one is a row of the table and a field, and nothing else."""
-    for row in declared._ROWS:
-        assert row.kind != declared.HISTORY or row.name in Experience._fields
+    assert "policy_log_prob" not in rows and rows["novelty"] == range(54, 55)

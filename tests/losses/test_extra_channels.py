@@ -12,7 +12,7 @@ from epg_tf.core.errors import ConfigError
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.losses import extra_channels
 from epg_tf.losses.channel_checks import check_channels
-from epg_tf.losses.channels import declared_channels, kernel_rows
+from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.extra_channels import (
     ExtraChannel,
     Recorded,
@@ -248,12 +248,6 @@ def test_an_observation_as_it_is_is_not_normalised(recorded):
     found = compute("observation_as_it_is", recorded)
     np.testing.assert_array_equal(found, recorded.raw_observation)
     assert not np.array_equal(found, recorded.observation)
-
-
-def test_rows_of_kernels_leave_out_what_only_product_units_see():
-    config = LossConfig(products=3, channels=("novelty",))
-    rows = kernel_rows(declared_channels(EnvironmentSpec(11, 3), config))
-    assert "policy_log_prob" not in rows and rows["novelty"] == range(53, 54)
 
 
 @pytest.mark.parametrize(

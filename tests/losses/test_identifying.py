@@ -15,7 +15,6 @@ from epg_tf.losses.action_effects import action_effects
 from epg_tf.losses.channels import declared_channels
 from epg_tf.losses.initial_parameters import initial_parameters
 from epg_tf.losses.parameter_shapes import parameter_shapes
-from epg_tf.losses.settings import LossConfig
 from tests.losses.learned import A, M, N, O, P, make_loss
 
 IDENTIFYING = {"identifying": 3, "start": "identifying", "mean_limit": 0.0}
@@ -137,9 +136,3 @@ def test_a_keras_loss_has_the_parameters_of_its_network(make_tiny):
     """The same by name and shape, in order."""
     loss, _ = make_loss(make_tiny(loss=IDENTIFYING))
     assert list(loss.shapes.items()) == list(loss.network.shapes.items())
-
-
-def test_without_ranks_nothing_is_added():
-    """Losses that do not ask for it have no such input and no such parameters."""
-    channels = declared_channels(EnvironmentSpec(O, A), LossConfig())
-    assert "action_effects" not in [channel.name for channel in channels]

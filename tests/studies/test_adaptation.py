@@ -36,7 +36,7 @@ FOUND = {
 )
 def test_agents_are_paired_with_the_next_that_has_another_task(directions, others, differing):
     found = pairs([{"direction": np.array([each])} for each in directions])
-    assert (found.others, found.differing) == (others, differing)
+    assert found == (others, differing)
 
 
 def test_a_summary_says_what_is_lost_and_regained():

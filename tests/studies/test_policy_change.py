@@ -13,19 +13,12 @@ from epg_tf.studies.analysed_lives import analysis_request
 from epg_tf.studies.policy_change import (
     PolicyChange,
     measure_policy_change,
-    per_life,
     policy_change_rows,
     summarize_policy_change,
 )
 from epg_tf.tasks.registry import make_family
 
 NAN = float("nan")
-
-
-def test_a_life_has_a_median_and_a_spike():
-    found = per_life(np.array([[1.0, 4.0, 2.0], [8.0, 8.0, 2.0]]))
-    assert found["median_kl"].tolist() == [2.0, 8.0]
-    assert found["spike"].tolist() == [2.0, 1.0]
 
 
 def test_the_numbers_are_medians_over_lives():
