@@ -93,4 +93,5 @@ def _variants():
     return {"rl2": rl2, "agents": dataclasses.replace(agents, task=task)}
 
 
-get_config = config_of(_variants(), "padded_bodies")
+VARIANTS = _variants()
+get_config = config_of(VARIANTS, "padded_bodies")

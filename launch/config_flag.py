@@ -41,7 +41,8 @@ _PRINT = flags.DEFINE_bool(
 # Groups that a test takes from --config.
 TESTED = ("task", "policy", "surrogate", *BASELINES)
 
-_SYSTEMS = dict(zip(SYSTEMS.values(), ("EPG", "MetaGenRL", "MAML", "RL²"), strict=True))
+_NAMES = {"epg": "EPG", "metagenrl": "MetaGenRL", "maml": "MAML", "rl2": "RL²"}
+_SYSTEMS = {kind: _NAMES[system] for system, kind in SYSTEMS.items()}
 
 Cost = Callable[[Any], Sequence[str]]
 

@@ -166,8 +166,8 @@ class Lives:
         self._passive = learner
 
     def continue_with_passive_learner(self, keys: Sequence[LifeKey]) -> None:
-        """Lets the passive agents act from now on: the final episodes and the hashes are theirs,
-        and so are the P keys.
+        """Lets the passive agents act from now on: the final episodes and the hashes are theirs.
+        `keys` are those of the P passive agents.
         """
         if self._passive is None:
             raise ValueError("there is no passive learner; call add_passive_learner() first")

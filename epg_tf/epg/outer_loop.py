@@ -144,7 +144,7 @@ def with_final_agents(past: PastPolicies | None, lives: LifeOutcomes) -> PastPol
 
 
 def in_units(experiment: Experiment, tasks: Sequence[int], lives: LifeOutcomes) -> LifeOutcomes:
-    """Returns L outcomes whose returns are in units of their `tasks` (`mix.return_units`)."""
+    """Returns outcomes of L lives in units of their tasks, [L] numbers (`mix.return_units`)."""
     units = return_units(experiment)[np.asarray(tasks)]
     return dataclasses.replace(lives, final_return=lives.final_return / units)
 

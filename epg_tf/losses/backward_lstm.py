@@ -65,7 +65,8 @@ def plain_backward_lstm(
     inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, mask: tf.Tensor
 ) -> tf.Tensor:
     """Computes the same with TensorFlow's own gradients, for graphs that are saved: a SavedModel
-    does not keep gradients of gradients that are written by hand. Weights may be [1, ...] for all.
+    does not keep gradients of gradients that are written by hand. Arguments and result are as in
+    `backward_lstm`; kernel and bias may be [1, ...] for all.
     """
     return _run(*_prepared(inputs, kernel, bias), mask[..., None]).hidden
 

@@ -211,8 +211,7 @@ def _plain(settings: Any) -> Mapping[str, Any]:
 def config_of(variants: Mapping[str, AnyExperiment], name: str) -> Callable[..., ConfigDict]:
     """Returns `get_config` of the config `name`: variant -> its settings.
 
-    Without an argument it returns those of the first variant, and raises ConfigError where there is
-    no such variant.
+    The first variant is the default. For others than these the function raises ConfigError.
     """
 
     def get_config(variant: str = next(iter(variants))) -> ConfigDict:

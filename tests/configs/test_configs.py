@@ -330,6 +330,13 @@ def test_what_a_variant_means(name):
 @pytest.mark.parametrize(
     "file", sorted({name.split(":")[0] for name in SETTINGS if ":laptop" in name})
 )
+def test_laptop_is_meant_where_no_variant_is_named(file):
+    assert load_experiment(file) == load_experiment(f"{file}:laptop")
+
+
+@pytest.mark.parametrize(
+    "file", sorted({name.split(":")[0] for name in SETTINGS if ":laptop" in name})
+)
 def test_an_unknown_variant_is_refused(file):
     with pytest.raises(ConfigError, match=f"^{file}:desktop is no variant .* use one of :laptop"):
         load_experiment(f"{file}:desktop")

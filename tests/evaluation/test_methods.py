@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from epg_tf.baselines.method import LABELS
 from epg_tf.core.errors import ConfigError
 from epg_tf.evaluation.methods import LOSS_METHODS, OBJECTIVE_METHODS, applicable, of_loss
 
@@ -22,6 +23,10 @@ ALWAYS = ("epg", "untrained", "random_loss", "centred_loss", "policy_gradient_lo
 )
 def test_words_name_rivals_in_the_order_of_tables(words, baselines):
     assert LOSS_METHODS.chosen(words) == ("epg", *baselines, *ALWAYS[1:])
+
+
+def test_every_method_has_a_label():
+    assert {*LOSS_METHODS.methods, *OBJECTIVE_METHODS.methods} <= set(LABELS)
 
 
 def test_tests_of_objectives_have_the_names_they_had():

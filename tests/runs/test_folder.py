@@ -211,6 +211,16 @@ def test_a_folder_with_other_files(run, tmp_path):
     assert (tmp_path / "thesis.txt").read_text() == "precious"
 
 
+def test_damaged_settings_are_refused(run, tmp_path):
+    run()
+    path = tmp_path / "run" / "config.json"
+    description = json.loads(path.read_text())
+    description["config"]["evolution"]["epochs"] = "many"
+    path.write_text(json.dumps(description))
+    with pytest.raises(RecordError, match="config.json is damaged, .* or pass overwrite=True"):
+        run(resume=True)
+
+
 def test_targets_are_checked():
     with pytest.raises(RecordError, match="run_dir='' must name a folder"):
         RunTarget("")

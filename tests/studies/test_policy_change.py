@@ -25,8 +25,8 @@ def test_the_numbers_are_medians_over_lives():
     """Seven lives whose medians are 1 ... 7 under the first loss, twice that under the last, where
     the seventh fails, and four times that under a random one.
     """
-    first = np.arange(1.0, 8.0)[:, None] * np.array([1.0, 1.0, 3.0])
-    last = np.arange(1.0, 8.0)[:, None] * np.array([2.0, 2.0, 20.0])
+    first = np.arange(1.0, 8.0)[:, None] * np.array([0.5, 3.0, 1.0])
+    last = np.arange(1.0, 8.0)[:, None] * np.array([1.0, 20.0, 2.0])
     last[6] = NAN
     summary = summarize_policy_change(PolicyChange(4.0 * first, first, last))
     assert summary["first"]["median_kl"] == {"median": 4.0, "ci95": (1.0, 7.0)}
