@@ -114,4 +114,4 @@ VARIANTS["laptop_epg_i"] = presets.evolved_starts(_policy_gradient(VARIANTS["lap
     "laptop_epg_i"
 ]
 
-get_config = config_of(VARIANTS, "directional_half_cheetah")
+get_config = config_of(VARIANTS)

@@ -75,4 +75,4 @@ VARIANTS = {
     ),
 }
 
-get_config = config_of(VARIANTS, "directional_hopper")
+get_config = config_of(VARIANTS)

@@ -84,4 +84,4 @@ VARIANTS = {
     "paper": presets.paper(_PAPER, update_period=32, updates=256),
 }
 
-get_config = config_of(VARIANTS, "fetch")
+get_config = config_of(VARIANTS)

@@ -134,4 +134,4 @@ VARIANTS |= {
 
 VARIANTS |= {f"night{name}": _around_policy(VARIANTS[f"night{name}"]) for name in _TASKS}
 
-get_config = config_of(VARIANTS, "goal_ant")
+get_config = config_of(VARIANTS)

@@ -32,4 +32,4 @@ VARIANTS = {
     ),
 }
 
-get_config = config_of(VARIANTS, "hidden_goal")
+get_config = config_of(VARIANTS)

@@ -24,4 +24,4 @@ VARIANTS = {
     ),
 }
 
-get_config = config_of(VARIANTS, "maml_goal_ant")
+get_config = config_of(VARIANTS)

@@ -29,4 +29,4 @@ VARIANTS = {
     "paper": _PAPER,
 }
 
-get_config = config_of(VARIANTS, "maml_half_cheetah")
+get_config = config_of(VARIANTS)

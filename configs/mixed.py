@@ -73,4 +73,4 @@ def _cheetah_lunar() -> Experiment:
 
 VARIANTS = {"laptop": _laptop(), "cheetah_lunar": _cheetah_lunar()}
 
-get_config = config_of(VARIANTS, "mixed")
+get_config = config_of(VARIANTS)

@@ -22,4 +22,4 @@ VARIANTS = {
     for family, numbers in _FRAME_SKIP_AND_LIMIT.items()
 }
 
-get_config = config_of(VARIANTS, "one_task")
+get_config = config_of(VARIANTS)

@@ -71,4 +71,4 @@ VARIANTS["laptop_v1"] = dataclasses.replace(
 )
 VARIANTS["paper_v1"] = presets.paper_v1(_PAPER, updates=128)
 
-get_config = config_of(VARIANTS, "random_hopper")
+get_config = config_of(VARIANTS)

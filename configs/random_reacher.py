@@ -125,4 +125,4 @@ VARIANTS = {
     "paper_v1": presets.paper_v1(_TASK, updates=512),
 }
 
-get_config = config_of(VARIANTS, "random_reacher")
+get_config = config_of(VARIANTS)

@@ -87,4 +87,4 @@ VARIANTS |= {
     **presets.evolved_starts(VARIANTS["paper"], "paper"),
 }
 
-get_config = config_of(VARIANTS, "random_walker")
+get_config = config_of(VARIANTS)

@@ -21,4 +21,4 @@ VARIANTS = {
     },
 }
 
-get_config = config_of(VARIANTS, "rl2_goal_ant")
+get_config = config_of(VARIANTS)

@@ -31,4 +31,4 @@ VARIANTS |= {
     for name, made in VARIANTS.items()
 }
 
-get_config = config_of(VARIANTS, "rl2_half_cheetah")
+get_config = config_of(VARIANTS)

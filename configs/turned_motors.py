@@ -41,4 +41,4 @@ VARIANTS = {
     )
 }
 
-get_config = config_of(VARIANTS, "turned_motors")
+get_config = config_of(VARIANTS)

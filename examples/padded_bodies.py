@@ -94,4 +94,4 @@ def _variants():
 
 
 VARIANTS = _variants()
-get_config = config_of(VARIANTS, "padded_bodies")
+get_config = config_of(VARIANTS)

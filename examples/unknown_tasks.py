@@ -285,4 +285,4 @@ TASKS = {
     "turned_motors": TaskConfig("turned_motors", 4, 25),
 }
 VARIANTS = {name: Experiment(task=task) for name, task in TASKS.items()}
-get_config = config_of(VARIANTS, "unknown_tasks")
+get_config = config_of(VARIANTS)

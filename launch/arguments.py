@@ -1,4 +1,5 @@
-"""Prepares the words of a command line before flags are parsed: names of configs become paths.
+"""Prepares the words of a command line before flags are parsed: those of configs are made ones that
+parsers load.
 
 Pure but for looking whether files exist.
 """
@@ -19,8 +20,8 @@ def prepared(words: Sequence[str], known: Container[str]) -> list[str]:
     """Returns the words of a command line as the parsers of flags want them.
 
     A leading ~ in a value becomes the home folder, which shells do only at the start of a word. The
-    name of a config becomes the path of its file. To resume a run, its folder is enough: it then
-    names the config, too.
+    name of a config becomes a variant of `FLAG_CONFIG`. To resume a run, its folder is enough: it
+    then names the config, too.
 
     Raises:
       ConfigError: There is no such config.
@@ -32,13 +33,11 @@ def prepared(words: Sequence[str], known: Container[str]) -> list[str]:
     if not places:
         folder = given("run_dir", found)
         if "resume" in known and wants_resume(found) and folder and _is_run(folder):
-            return [f"--config={config_files.find_config(folder)}", *found]
+            return [_config(folder), *found]
         return found
-    config = config_files.find_config(places[-1][2])  # of several the last one counts
-    config_files.make_importable(config)
     words_of_configs = {at + offset for at, width, _ in places for offset in range(width)}
     others = [word for at, word in enumerate(found) if at not in words_of_configs]
-    return [f"--config={config_files.absolute(config)}", *others]
+    return [_config(places[-1][2]), *others]  # of several the last one counts
 
 
 def given(flag: str, words: Sequence[str]) -> str | None:
@@ -90,6 +89,12 @@ def _flags(words: Sequence[str]) -> Iterator[tuple[int, int, str, str]]:
 def _expanded(word: str) -> str:
     tilde = _HOME.fullmatch(word)
     return tilde[1] + os.path.expanduser(tilde[2]) if tilde else word
+
+
+def _config(name: str) -> str:
+    """Returns the word that makes flags load a config; raises ConfigError if there is none."""
+    config_files.find_config(name)
+    return f"--config={config_files.FLAG_CONFIG}:{name}"
 
 
 def _is_run(folder: str) -> bool:

@@ -264,22 +264,13 @@ def _typed() -> str:
 
 def _settings(example: str = "point_goal") -> Mapping[str, Any]:
     """Returns the settings of --config, unchecked."""
-    value = _CONFIG.value
-    try:
-        if value is None:
-            words = sys.argv[1:]
-            if arguments.wants_resume(words) and (folder := arguments.given("run_dir", words)):
-                raise command_line.UsageError(
-                    f"--run_dir={folder}: there is no run to resume in it; name the folder of a "
-                    f"run, or give --config to start one, e.g. --config={example}"
-                )
-            raise command_line.UsageError(f"--config is missing; e.g. --config={example}")
-        found = value.to_dict() if hasattr(value, "to_dict") else value
-    except OSError as error:  # ml_collections keeps a failure to load for later
-        reason = " ".join(str(error).splitlines()[-2:])
+    if _CONFIG.value is not None:
+        settings: Mapping[str, Any] = _CONFIG.value.to_dict()
+        return settings
+    words = sys.argv[1:]
+    if arguments.wants_resume(words) and (folder := arguments.given("run_dir", words)):
         raise command_line.UsageError(
-            f"--config={_typed()} cannot be loaded ({' '.join(reason.split())})"
-        ) from error
-    if not isinstance(found, Mapping):
-        raise command_line.UsageError(f"--config={_typed()}: get_config() must return settings")
-    return found
+            f"--run_dir={folder}: there is no run to resume in it; name the folder of a run, or "
+            f"give --config to start one, e.g. --config={example}"
+        )
+    raise command_line.UsageError(f"--config is missing; e.g. --config={example}")

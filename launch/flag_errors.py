@@ -37,28 +37,25 @@ def in_one_line(
     """
     message = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
     if isinstance(error, flags.UnrecognizedFlagError):
-        return _no_flag(error.flagname, known)
-    if "Traceback" in message:
-        reason = message.strip().splitlines()[-1]
-        if "positional argument" in reason:
-            reason = "this config has no variants; leave out the colon and what follows"
-        message = f"{message.split(': Error whilst', 1)[0]}: {reason}"
-    message = re.sub(r"\b(\w+\.)*ConfigError: ", "", message)
-    message = re.sub(r"^flag --config=\S+?: (?=\S)", "--config: ", message)
-    if isinstance(error, (AttributeError, KeyError)) and "get_config" not in message:
+        return _no_flag(error.flagname, words, known)
+    if "Error whilst parsing config file" in message:  # with the traceback of our own error
+        reason = re.sub(r"^(\w+\.)*(Config|Record)Error: ", "", message.strip().splitlines()[-1])
+        return f"--{reason}" if reason.startswith("config=") else f"--config: {reason}"
+    if isinstance(error, (AttributeError, KeyError)):
         message = _no_setting(message, words, settings)
-    elif not isinstance(error, (flags.Error, ValueError, OSError)):
-        message = f"--config names a file that is no experiment ({message}); see docs/own_family.md"
     message = " ".join(message.split())
     for pattern, replacement in _WORDS:
         message = re.sub(pattern, replacement, message)
     return message
 
 
-def _no_flag(name: str, known: Sequence[str]) -> str:
+def _no_flag(name: str, words: Sequence[str], known: Sequence[str]) -> str:
     """Returns the line on a flag that a command does not have."""
     if name.startswith("config."):
         if "config" in known:
+            folder = arguments.given("run_dir", words)
+            if folder and arguments.wants_resume(words):
+                return f"--run_dir={folder}: there is no run to resume; name the folder of one"
             return f"--{name} changes a setting of --config, which is not given; name one as well"
         return f"--{name} is no flag of this command, which has no settings; leave it out"
     near = difflib.get_close_matches(name, known, 1, 0.75)
@@ -72,13 +69,15 @@ def _no_flag(name: str, known: Sequence[str]) -> str:
 def _no_setting(message: str, words: Sequence[str], settings: str) -> str:
     """Returns the line on a --config.GROUP.FIELD that does not exist."""
     message = re.sub(r"[\\']", "", message.replace("\\n", ". ")).rstrip(" ?.")
+    message = re.sub(r"\. Did you mean (\S+) instead of .*", r"; did you mean \1?", message)
     given = list(dict.fromkeys(arguments.overrides(words)))
     remark = next(filter(None, map(old_settings.remark, given)), "")
     part = re.match(r'"?(\w+)"?', message)
     named = [f"--config.{name}" for name in given if part and part[1] in name.split(".")]
     which = " or ".join(named) or "a --config.GROUP.FIELD flag"
     others = "|".join(sorted(set(SYSTEMS) - {"epg"}))
+    end = " " if message.endswith("?") and not remark else ". "
     return (
-        f"{which} names no setting: {message}{remark and ', ' + remark}. "
+        f"{which} names no setting: {message}{remark and ', ' + remark}{end}"
         f"`{settings}` lists those of EPG, with --system={others} others"
     )

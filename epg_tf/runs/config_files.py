@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import difflib
 import importlib.util
+import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -36,11 +37,9 @@ SYSTEMS: dict[str, type[AnyExperiment]] = {
     "rl2": RL2Experiment,
 }
 """Short name of each system -> its settings."""
-# What only settings of one system have; all others are of EPG.
-_MARKS = {"environments": "metagenrl", "adaptation": "maml", "trial": "rl2"}
-
 RUN_SETTINGS = "config.json"  # of the folder of a run
-_RUN_CONFIG = Path(__file__).with_name("run_config.py")  # what such a folder means
+FLAG_CONFIG = Path(__file__).with_name("flag_config.py")
+"""The file that launch flags load, with the name of a config as its variant."""
 _PACKAGE = Path(__file__).parents[1]
 # An installed package has them inside, a checkout beside it.
 CONFIGS = next(
@@ -51,10 +50,10 @@ CONFIGS = next(
 
 @dataclasses.dataclass(frozen=True)
 class ConfigFile:
-    """A config file and the variant that is meant.
+    """A config file and the variant that is meant, or the folder of a run.
 
     Attributes:
-      path: Of the file.
+      path: Of the file or folder.
       variant: Argument of its `get_config`; None for the default.
     """
 
@@ -87,7 +86,7 @@ def find_config(name: str) -> ConfigFile:
         return ConfigFile(CONFIGS / f"{file}.py", variant)
     folder = Path(name).expanduser()
     if name and (folder / RUN_SETTINGS).is_file():
-        return ConfigFile(_RUN_CONFIG, str(folder))
+        return ConfigFile(folder, None)
     if not file.endswith(".py"):
         near = difflib.get_close_matches(file, package_configs(), 1)
         guess = f"did you mean {near[0]!r}? " if near else ""
@@ -115,18 +114,7 @@ def _split(name: str) -> tuple[str, str | None]:
 
 def absolute(config: ConfigFile) -> ConfigFile:
     """Returns a config that is found from any working folder."""
-    variant = config.variant
-    if config.path == _RUN_CONFIG:  # whose variant is a folder
-        variant = str(Path(str(variant)).resolve())
-    return ConfigFile(config.path.resolve(), variant)
-
-
-def make_importable(config: ConfigFile) -> None:
-    """Lets a config file import the modules that lie beside it."""
-    folder = config.path.resolve().parent
-    ours = (CONFIGS.resolve(), _RUN_CONFIG.resolve().parent)
-    if folder not in ours and str(folder) not in sys.path:
-        sys.path.append(str(folder))
+    return ConfigFile(config.path.resolve(), config.variant)
 
 
 def load_experiment(name: str) -> AnyExperiment:
@@ -137,11 +125,20 @@ def load_experiment(name: str) -> AnyExperiment:
 
     Raises:
       ConfigError: There is no such config or variant, or its settings are unusable.
+      RecordError: It is the folder of a run whose settings cannot be read.
     """
     config = find_config(name)
+    if config.path.is_dir():
+        return run_settings(config.path)
     arguments = () if config.variant is None else (config.variant,)
     try:
-        return read_experiment(_plain(_module(config).get_config(*arguments)))
+        get_config = _module(config).get_config
+        if arguments and not inspect.signature(get_config).parameters:
+            raise ConfigError(
+                f"config={name!r}: this config has no variants; leave out the colon and what "
+                "follows"
+            )
+        return read_experiment(_plain(get_config(*arguments)))
     except EpgError:
         raise
     except Exception as error:  # the file is Python of the user: it may raise anything
@@ -157,9 +154,15 @@ def run_settings(folder: files.PathLike) -> AnyExperiment:
       RecordError: It cannot be read.
     """
     saved = files.read_json(Path(folder) / RUN_SETTINGS, "the run's config").get("config")
-    if not isinstance(saved, Mapping):
-        raise ConfigError(f"config={str(folder)!r}: {RUN_SETTINGS} there holds no settings")
-    return read_experiment(renamed(saved))
+    try:
+        if not isinstance(saved, Mapping):
+            raise ConfigError("it holds no settings")
+        return read_experiment(renamed(saved))
+    except ConfigError as error:
+        raise ConfigError(
+            f"config={str(folder)!r}: {RUN_SETTINGS} there is damaged, or of another version of "
+            f"epg_tf ({error}); restore it"
+        ) from error
 
 
 def read_experiment(mapping: Mapping[str, Any]) -> AnyExperiment:
@@ -168,12 +171,11 @@ def read_experiment(mapping: Mapping[str, Any]) -> AnyExperiment:
     Raises:
       ConfigError: Settings are unusable.
     """
-    return SYSTEMS[system_of(mapping)].from_mapping(mapping)
 
+    def known(kind: type[AnyExperiment]) -> int:
+        return sum(field.name in mapping for field in dataclasses.fields(kind))
 
-def system_of(mapping: Mapping[str, Any]) -> str:
-    """Returns the key in `SYSTEMS` of what nested mappings are settings of."""
-    return next((system for mark, system in _MARKS.items() if mark in mapping), "epg")
+    return max(SYSTEMS.values(), key=known).from_mapping(mapping)  # the first of several: EPG
 
 
 def describe_config(name: str) -> tuple[str, tuple[str, ...]]:
@@ -186,7 +188,9 @@ def describe_config(name: str) -> tuple[str, tuple[str, ...]]:
 
 def _module(config: ConfigFile) -> ModuleType:
     """Runs a config file as a module of a name that no import uses."""
-    make_importable(config)
+    folder = str(config.path.resolve().parent)  # the file may import modules that lie there
+    if folder != str(CONFIGS.resolve()) and folder not in sys.path:
+        sys.path.append(folder)
     spec = importlib.util.spec_from_file_location(f"config of {config.path}", config.path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -208,16 +212,18 @@ def _plain(settings: Any) -> Mapping[str, Any]:
 # For config files
 
 
-def config_of(variants: Mapping[str, AnyExperiment], name: str) -> Callable[..., ConfigDict]:
-    """Returns `get_config` of the config `name`: variant -> its settings.
+def config_of(variants: Mapping[str, AnyExperiment]) -> Callable[..., ConfigDict]:
+    """Returns the `get_config` of a config file: variant -> its settings.
 
     The first variant is the default. For others than these the function raises ConfigError.
     """
 
     def get_config(variant: str = next(iter(variants))) -> ConfigDict:
         if variant not in variants:
+            near = difflib.get_close_matches(variant, variants, 1)
+            guess = f"did you mean :{near[0]}? " if near else ""
             raise ConfigError(
-                f"{name}:{variant} is no variant of this config; use one of "
+                f":{variant} is no variant of this config; {guess}use one of "
                 f"{', '.join(':' + known for known in variants)}"
             )
         return ConfigDict(variants[variant].to_mapping())

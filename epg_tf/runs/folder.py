@@ -316,7 +316,8 @@ class RunFolder:
             ) from error
         if difference:
             raise RecordError(
-                f"{difference}; resume with that, pass overwrite=True, or choose another folder"
+                f"{difference}; resume with that, pass overwrite=True instead of resume=True, or "
+                "choose another folder"
             )
 
 

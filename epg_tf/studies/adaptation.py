@@ -95,7 +95,7 @@ class AdaptationTest:
         check_phi(self.learned.experiment, self.learned.phi)
         if self.updates < 2:
             raise ConfigError(
-                f"updates={self.updates}: a life in which the task switches needs 2 or more"
+                f"updates={self.updates}: give agents 2 or more, since the task switches half-way"
             )
         if self.request.agents < 2:
             raise ConfigError(f"lives={self.request.agents} has no pairs; ask for 2 or more")

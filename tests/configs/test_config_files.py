@@ -94,8 +94,8 @@ def test_a_damaged_run_is_refused(tmp_path, content, part):
     ("name", "part"),
     [
         ("random_hoper", "did you mean 'random_hopper'"),
-        ("random_hopper:papr", "use one of :laptop, :night, :paper"),
-        ("point_goal:paper", "gives no settings"),  # it has no variants
+        ("random_hopper:papr", "did you mean :paper[?] use one of :laptop, :night, :paper"),
+        ("point_goal:paper", "has no variants; leave out the colon"),
         ("missing.py", "there is no file missing.py"),
         ("configs", "is not the name of a config of the package"),
     ],

@@ -1,9 +1,8 @@
-"""Tests launch.arguments: names of configs, folders of runs and ~ become paths."""
+"""Tests launch.arguments: words of configs, folders of runs and ~ become what parsers load."""
 
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
@@ -13,7 +12,7 @@ from epg_tf.runs import config_files
 from launch import arguments
 
 KNOWN = ("config", "run_dir", "resume", "loss")
-POINT_GOAL = f"--config={config_files.CONFIGS / 'point_goal.py'}"
+POINT_GOAL = f"--config={config_files.FLAG_CONFIG}:point_goal"
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def run_folder(tmp_path):
         (["--seed=1"], ["--seed=1"]),
     ],
 )
-def test_a_name_becomes_the_path_of_its_file(words, found):
+def test_a_name_becomes_what_flags_load(words, found):
     assert arguments.prepared(words, KNOWN) == found
 
 
@@ -54,7 +53,7 @@ def test_a_tilde_is_the_home_folder(monkeypatch):
 def test_to_resume_the_folder_is_enough(run_folder, resume):
     words = [f"--run_dir={run_folder}", resume, "--config.evolution.epochs=9"]
     config, *others = arguments.prepared(words, KNOWN)
-    assert others == words and config.endswith(f"run_config.py:{run_folder}")
+    assert others == words and config == f"--config={config_files.FLAG_CONFIG}:{run_folder}"
 
 
 @pytest.mark.parametrize(
@@ -84,15 +83,3 @@ def test_unknown_names_are_refused(name, part):
     with pytest.raises(ConfigError, match=f"config='{name}'") as raised:
         arguments.prepared([f"--config={name}"], KNOWN)
     assert part in str(raised.value)
-
-
-def test_modules_beside_an_own_config_can_be_imported(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    (tmp_path / "mine.py").write_text("import beside_mine\n")
-    arguments.prepared([f"--config={tmp_path}/mine.py"], KNOWN)
-    assert str(tmp_path) in sys.path
-    (tmp_path / "config.json").write_text("{}")
-    before = list(sys.path)
-    for name in ("point_goal", str(tmp_path)):  # the package's own files need no help
-        arguments.prepared([f"--config={name}"], KNOWN)
-    assert sys.path == before

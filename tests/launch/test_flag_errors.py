@@ -45,8 +45,7 @@ LISTED = "`settings` lists those of EPG, with --system=maml|metagenrl|rl2 others
         (
             AttributeError('epoch. Did you mean "epochs" instead of "epoch"?'),
             ["--config.evolution.epoch=1"],
-            "--config.evolution.epoch names no setting: epoch. Did you mean "
-            f'"epochs" instead of "epoch". {LISTED}',
+            f'--config.evolution.epoch names no setting: epoch; did you mean "epochs"? {LISTED}',
         ),
         (
             KeyError('"other"'),
@@ -59,12 +58,12 @@ LISTED = "`settings` lists those of EPG, with --system=maml|metagenrl|rl2 others
             "--config.a.b is no flag of this command, which has no settings; leave it out",
         ),
         (
-            TypeError("a.py: Error whilst\n  Traceback\nTypeError: nothing"),
-            [],
-            "--config names a file that is no experiment (a.py: TypeError: nothing); see "
-            "docs/own_family.md",
+            flags.UnrecognizedFlagError("config.a.b", "1"),
+            ["--run_dir=a", "--resume", "--config.a.b=1"],
+            "--run_dir=a: there is no run to resume; name the folder of one",
         ),
     ],
 )
 def test_lines(error, words, line):
-    assert in_one_line(error, words, "settings") == line
+    known = ("config", "run_dir", "resume") if "--resume" in words else ()
+    assert in_one_line(error, words, "settings", known) == line

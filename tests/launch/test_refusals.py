@@ -67,6 +67,12 @@ REFUSED = {
             (f"--config=ENDING:{name}", f"ENDING:4 raised {name}, which would end this command")
             for name in ("SystemExit", "KeyboardInterrupt", "GeneratorExit")
         ),
+        *(
+            (f"--config=ENDING:{name}", f"--config='ENDING:{name}' gives no settings ({name}")
+            for name in ("AttributeError", "KeyError", "OSError", "TypeError")
+        ),
+        ("--config=ENDING", "get_config() missing 1 required positional argument: 'name'"),
+        ("--config=point_goal:night", "this config has no variants; leave out the colon"),
     ],
     "meta_test": [
         ("--loss=DIR/none", "--loss=DIR/none"),

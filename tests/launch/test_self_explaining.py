@@ -127,6 +127,15 @@ def test_every_setting_is_listed(flags, kind):
         assert setting.meaning.split()[0] in process.stdout
 
 
+def test_flags_change_also_what_a_config_leaves_out(tmp_path):
+    own = tmp_path / "own.py"
+    own.write_text("def get_config():\n    return {'task': {'episode_limit': 7}}\n")
+    words = [f"--config={own}", "--config.inner.updates=3", "--config.task.range=nominal"]
+    printed = commands.done("meta_train", *words, "--print_config")
+    for line in ("task.episode_limit=7", "task.range='nominal'", "inner.updates=3"):
+        assert f"config.{line}\n" in printed
+
+
 def test_print_config_shows_settings_and_cost_and_does_nothing(tmp_path):
     folder = tmp_path / "run"
     flags = ["--config=random_hopper:paper", "--config.evolution.epochs=7", f"--run_dir={folder}"]

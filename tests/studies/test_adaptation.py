@@ -84,7 +84,7 @@ def test_own_returns_are_those_of_a_test_to_the_bit(learned, tiny):
 
 
 def test_what_cannot_be_measured_is_refused(learned, tiny):
-    with pytest.raises(ConfigError, match="updates=1: a life in which the task switches"):
+    with pytest.raises(ConfigError, match="updates=1: give agents 2 or more"):
         AdaptationTest(learned, loss_request(tiny, 3, 6, updates=1))
     with pytest.raises(ConfigError, match="lives=1 has no pairs"):
         AdaptationTest(learned, loss_request(tiny, 3, 1))
