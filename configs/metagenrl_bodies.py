@@ -16,8 +16,6 @@ best/ is chosen by the first. Physics is exact.
 
 import dataclasses
 
-from ml_collections import ConfigDict
-
 from epg_tf.metagenrl.settings import MetaGenRLExperiment, ValidationConfig
 from epg_tf.runs.config_files import joined_environments, load_experiment
 
@@ -25,7 +23,7 @@ _BODIES = {"hopper": "hopper", "cheetah": "half_cheetah", "walker": "walker2d"}
 _NAMES = {**_BODIES, "lunar": "gymnasium:LunarLanderContinuous-v3"}
 
 
-def get_config(training_set: str = "hopper_cheetah") -> ConfigDict:
+def get_config(training_set: str = "hopper_cheetah") -> MetaGenRLExperiment:
     """Returns the settings for environments joined by underscores.
 
     Raises:
@@ -35,7 +33,7 @@ def get_config(training_set: str = "hopper_cheetah") -> ConfigDict:
     small = load_experiment("metagenrl_small")
     assert isinstance(small, MetaGenRLExperiment)
     others = tuple(family for family in _BODIES.values() if family not in environments)
-    experiment = dataclasses.replace(
+    return dataclasses.replace(
         small,
         environments=environments,
         agents=6 * len(environments),
@@ -45,4 +43,3 @@ def get_config(training_set: str = "hopper_cheetah") -> ConfigDict:
         meta=dataclasses.replace(small.meta, learning_rate_rounds=64),
         validation=ValidationConfig(period=16, environments=others, agents=4, env_steps=8000),
     )
-    return ConfigDict(experiment.to_mapping())

@@ -21,15 +21,13 @@ new policy. (3) Otherwise the critics of new agents, whose gradients are largest
 Otherwise an objective with larger gradients is taken for a better one.
 """
 
-from ml_collections import ConfigDict
-
 from epg_tf.losses.settings import ObjectiveConfig
 from epg_tf.metagenrl.settings import AgentConfig, BaselineConfig, MetaConfig, MetaGenRLExperiment
 
 
-def get_config() -> ConfigDict:
+def get_config() -> MetaGenRLExperiment:
     """Returns the experiment's settings."""
-    experiment = MetaGenRLExperiment(
+    return MetaGenRLExperiment(
         environments=("point_goal",),
         agents=16,
         steps_per_agent=12_000,
@@ -65,4 +63,3 @@ def get_config() -> ConfigDict:
             ddpg_learning_rate=1e-2,
         ),
     )
-    return ConfigDict(experiment.to_mapping())

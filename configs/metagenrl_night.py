@@ -24,27 +24,25 @@ one virtual step, so in as much time such a run would have fewer env steps than 
 
 import dataclasses
 
-from ml_collections import ConfigDict
-
 from epg_tf.core.errors import ConfigError
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.runs.config_files import load_experiment
 
 
-def get_config(training_set: str = "small") -> ConfigDict:
+def get_config(training_set: str = "small") -> MetaGenRLExperiment:
     """Returns the settings for `small`, or for environments joined by underscores.
 
     Raises:
       ConfigError: One of them is unknown.
     """
     if training_set == "small":
-        return ConfigDict(_longer(_shorter("metagenrl_small")).to_mapping())
+        return _longer(_shorter("metagenrl_small"))
     try:
         bodies = _shorter(f"metagenrl_bodies:{training_set}")
     except ConfigError as error:  # its message names a config that the caller does not have
         words = str(error).replace("metagenrl_bodies", "metagenrl_night")
         raise ConfigError(words.replace("; join", "; write small, or join")) from error
-    return ConfigDict(_larger(bodies).to_mapping())
+    return _larger(bodies)
 
 
 def _shorter(name: str) -> MetaGenRLExperiment:

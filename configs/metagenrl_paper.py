@@ -24,8 +24,6 @@ All episodes begin anew every 1000 env steps, the time limit of all three. Lunar
 epg_tf[lunar].
 """
 
-from ml_collections import ConfigDict
-
 from epg_tf.losses.settings import ObjectiveConfig
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.runs.config_files import joined_environments
@@ -37,14 +35,13 @@ _NAMES = {
 }
 
 
-def get_config(training_set: str = "cheetah_lunar") -> ConfigDict:
+def get_config(training_set: str = "cheetah_lunar") -> MetaGenRLExperiment:
     """Returns the settings for environments joined by underscores, of cheetah, hopper and lunar.
 
     Raises:
       ConfigError: One of them is unknown.
     """
-    experiment = MetaGenRLExperiment(
+    return MetaGenRLExperiment(
         environments=joined_environments(_NAMES, training_set, "metagenrl_paper"),
         objective=ObjectiveConfig(next_value="value"),
     )
-    return ConfigDict(experiment.to_mapping())

@@ -22,17 +22,15 @@ make 290 agent updates in a second of CPU time, and a test takes 2 minutes.
 
 import dataclasses
 
-from ml_collections import ConfigDict
-
 from epg_tf.metagenrl.settings import MetaGenRLExperiment, ValidationConfig
 from epg_tf.runs.config_files import load_experiment
 
 
-def get_config() -> ConfigDict:
+def get_config() -> MetaGenRLExperiment:
     """Returns the experiment's settings."""
     laptop = load_experiment("metagenrl_laptop")
     assert isinstance(laptop, MetaGenRLExperiment)
-    experiment = dataclasses.replace(
+    return dataclasses.replace(
         laptop,
         environments=(
             "point_goal",
@@ -53,4 +51,3 @@ def get_config() -> ConfigDict:
             period=8, environments=("gymnasium:InvertedDoublePendulum-v5@200",), env_steps=4000
         ),
     )
-    return ConfigDict(experiment.to_mapping())

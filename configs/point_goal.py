@@ -7,8 +7,6 @@ small one needs fewer lives, because evolution strategies try random directions 
 baselines are of epg-tf tune (results/records).
 """
 
-from ml_collections import ConfigDict
-
 from epg_tf.epg.baseline_settings import PPOConfig, ReinforceConfig, SACConfig, TD3Config
 from epg_tf.epg.evolution_settings import EvolutionConfig
 from epg_tf.epg.settings import ComputeConfig, Experiment, InnerConfig
@@ -16,9 +14,9 @@ from epg_tf.losses.settings import LossConfig, SurrogateConfig
 from epg_tf.tasks.settings import TaskConfig
 
 
-def get_config() -> ConfigDict:
+def get_config() -> Experiment:
     """Returns the experiment's settings."""
-    experiment = Experiment(
+    return Experiment(
         task=TaskConfig(family="point_goal", frame_skip=4, episode_limit=25),
         loss=LossConfig(
             buffer_steps=128,
@@ -78,4 +76,3 @@ def get_config() -> ConfigDict:
         ),
         compute=ComputeConfig(shard_lives=16),
     )
-    return ConfigDict(experiment.to_mapping())

@@ -18,7 +18,7 @@ from tests.launch.systems import SYSTEMS
 TEXT = (commands.ROOT / "docs" / "own_family.md").read_text(encoding="utf-8")
 SWIMMER, PENDULUM, _, BOTH_SYSTEMS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 CODE = {"random_swimmer": SWIMMER, "random_pendulum": PENDULUM}
-LINES = {"random_swimmer": 42, "random_pendulum": 20}
+LINES = {"random_swimmer": 41, "random_pendulum": 19}
 OTHER_RANGES = {
     "random_swimmer": "out_of_distribution",
     "random_pendulum": "torque=0.5:2",
@@ -127,17 +127,17 @@ def test_a_name_can_be_taken_once(name, file, tmp_path, monkeypatch):
 
 
 def for_both_systems(name):
-    """Returns the file of a family whose get_config() also has settings of MetaGenRL, as in the
-    last section of the page.
-    """
+    """Returns the file of a family with a variant of MetaGenRL, as at the end of the page."""
     plain = CODE[name].index("def get_config")
+    (task,) = re.findall(r"TaskConfig\(.*\)", CODE[name])
     limit = {"random_swimmer": 100, "random_pendulum": 200}[name]
     choice = BOTH_SYSTEMS.replace("random_swimmer@100", f"{name}@{limit}")
-    choice = choice[: choice.index("    task = ")]
-    imports = "from dataclasses import replace\nfrom epg_tf import load_experiment\n"
-    body = CODE[name][plain:].split("\n", 1)[1]
+    imports = (
+        "from dataclasses import replace\nfrom epg_tf import load_experiment\n"
+        "from epg_tf.runs.config_files import config_of\n"
+    )
     docstring, rest = CODE[name][:plain].split("\n", 1)
-    return f"{docstring}\n{imports}{rest}{choice}{body}"
+    return f"{docstring}\n{imports}{rest}{re.sub(r'TaskConfig.*', task, choice, count=1)}"
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """Finds and reads config files: the pretrained ones by name, users' own by path.
 
-A config file is Python of the user: `get_config(variant)` returns the settings of an experiment, as
+A config file is Python of the user: `get_config(variant)` returns an experiment, or its settings as
 nested mappings. It may register a family of tasks, and import modules that lie beside it. Variants
 are the keys of its `VARIANTS`, if it has them.
 """
@@ -18,8 +18,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-
-from ml_collections import ConfigDict
 
 from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.rl2_settings import RL2Experiment
@@ -212,13 +210,13 @@ def _plain(settings: Any) -> Mapping[str, Any]:
 # For config files
 
 
-def config_of(variants: Mapping[str, AnyExperiment]) -> Callable[..., ConfigDict]:
+def config_of(variants: Mapping[str, AnyExperiment]) -> Callable[..., AnyExperiment]:
     """Returns the `get_config` of a config file: variant -> its settings.
 
     The first variant is the default. For others than these the function raises ConfigError.
     """
 
-    def get_config(variant: str = next(iter(variants))) -> ConfigDict:
+    def get_config(variant: str = next(iter(variants))) -> AnyExperiment:
         if variant not in variants:
             near = difflib.get_close_matches(variant, variants, 1)
             guess = f"did you mean :{near[0]}? " if near else ""
@@ -226,7 +224,7 @@ def config_of(variants: Mapping[str, AnyExperiment]) -> Callable[..., ConfigDict
                 f":{variant} is no variant of this config; {guess}use one of "
                 f"{', '.join(':' + known for known in variants)}"
             )
-        return ConfigDict(variants[variant].to_mapping())
+        return variants[variant]
 
     return get_config
 

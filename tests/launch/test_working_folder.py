@@ -27,8 +27,6 @@ _data.qpos[:] = float("nan")
 mujoco.mj_step(_model, _data)
 
 import numpy as np
-from ml_collections import ConfigDict
-
 from epg_tf.epg import presets
 from epg_tf.tasks.settings import TaskConfig
 from epg_tf.tasks.bodies import BodyFamily
@@ -67,7 +65,7 @@ class Wobbler(BodyFamily):
 
 def get_config():
     task = TaskConfig(family="wobbler", frame_skip=4, episode_limit=20)
-    return ConfigDict(presets.laptop(task, updates=4, reward=False).to_mapping())
+    return presets.laptop(task, updates=4, reward=False)
 '''
 DIVERGING = ("--config=point_goal", "--config.inner.learning_rate=1e7")
 
