@@ -33,7 +33,7 @@ def prepared(words: Sequence[str], known: Container[str]) -> list[str]:
     if not places:
         folder = given("run_dir", found)
         if "resume" in known and wants_resume(found) and folder and _is_run(folder):
-            return [_config(folder), *found]
+            return [_config(os.path.join(".", folder)), *found]  # not a config of that name
         return found
     words_of_configs = {at + offset for at, width, _ in places for offset in range(width)}
     others = [word for at, word in enumerate(found) if at not in words_of_configs]

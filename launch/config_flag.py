@@ -65,7 +65,7 @@ def experiment_of(
       cost: Returns lines on what the experiment costs, to be printed with it.
 
     Raises:
-      UsageError: The flag was not given, its file cannot be loaded, or it is of another system.
+      UsageError: The flag was not given, or it is of another system.
       ConfigError: A setting is unusable.
     """
     read = read_experiment(_settings(example))
@@ -170,7 +170,7 @@ def load_families() -> None:
     """Runs the file of --config, if there is one, for the families that it registers.
 
     Raises:
-      UsageError: It cannot be loaded, or a --config.GROUP.FIELD is given, which has no effect.
+      UsageError: A --config.GROUP.FIELD is given, which has no effect.
     """
     if is_given():
         print_and_end(_run_for_families())
@@ -263,7 +263,7 @@ def _typed() -> str:
 
 
 def _settings(example: str = "point_goal") -> Mapping[str, Any]:
-    """Returns the settings of --config, unchecked."""
+    """Returns the settings of --config, unchecked; raises UsageError where it was not given."""
     if _CONFIG.value is not None:
         settings: Mapping[str, Any] = _CONFIG.value.to_dict()
         return settings

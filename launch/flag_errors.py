@@ -40,7 +40,9 @@ def in_one_line(
         return _no_flag(error.flagname, words, known)
     if "Error whilst parsing config file" in message:  # with the traceback of our own error
         reason = re.sub(r"^(\w+\.)*(Config|Record)Error: ", "", message.strip().splitlines()[-1])
-        return f"--{reason}" if reason.startswith("config=") else f"--config: {reason}"
+        flag = "run_dir" if arguments.given("config", words) is None else "config"  # to resume it
+        known_place = reason.startswith("config=")
+        return f"--{flag}{reason.removeprefix('config')}" if known_place else f"--{flag}: {reason}"
     if isinstance(error, (AttributeError, KeyError)):
         message = _no_setting(message, words, settings)
     message = " ".join(message.split())

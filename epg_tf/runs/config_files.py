@@ -69,7 +69,7 @@ def package_configs() -> list[str]:
 
 
 def find_config(name: str) -> ConfigFile:
-    """Returns the file that a name means.
+    """Returns the file, or the folder of a run, that a name means.
 
     Args:
       name: NAME or NAME:VARIANT of a config of the package; the path of a file that ends in .py,
@@ -125,20 +125,25 @@ def load_experiment(name: str) -> AnyExperiment:
       ConfigError: There is no such config or variant, or its settings are unusable.
       RecordError: It is the folder of a run whose settings cannot be read.
     """
+    return read_experiment(load_settings(name))
+
+
+def load_settings(name: str) -> Mapping[str, Any]:
+    """Returns what a config says as nested mappings, which only a run has checked; runs its code.
+
+    Arguments and errors are as of `load_experiment`.
+    """
     config = find_config(name)
     if config.path.is_dir():
-        return run_settings(config.path)
+        return run_settings(config.path).to_mapping()
     arguments = () if config.variant is None else (config.variant,)
     try:
         get_config = _module(config).get_config
         if arguments and not inspect.signature(get_config).parameters:
-            raise ConfigError(
-                f"config={name!r}: this config has no variants; leave out the colon and what "
-                "follows"
-            )
-        return read_experiment(_plain(get_config(*arguments)))
-    except EpgError:
-        raise
+            raise ConfigError("this config has no variants; leave out the colon and what follows")
+        return _plain(get_config(*arguments))
+    except EpgError as error:
+        raise ConfigError(f"config={name!r}: {' '.join(str(error).split())}") from error
     except Exception as error:  # the file is Python of the user: it may raise anything
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ConfigError(f"config={name!r} gives no settings ({reason})") from error
@@ -152,14 +157,18 @@ def run_settings(folder: files.PathLike) -> AnyExperiment:
       RecordError: It cannot be read.
     """
     saved = files.read_json(Path(folder) / RUN_SETTINGS, "the run's config").get("config")
+    where = f"config={str(folder)!r}: {RUN_SETTINGS} there"
+    if not isinstance(saved, Mapping):
+        raise ConfigError(f"{where} holds no settings; restore it")
     try:
-        if not isinstance(saved, Mapping):
-            raise ConfigError("it holds no settings")
-        return read_experiment(renamed(saved))
+        settings = renamed(saved)
+    except ConfigError as error:
+        raise ConfigError(f"{where} has {error}") from error
+    try:
+        return read_experiment(settings)
     except ConfigError as error:
         raise ConfigError(
-            f"config={str(folder)!r}: {RUN_SETTINGS} there is damaged, or of another version of "
-            f"epg_tf ({error}); restore it"
+            f"{where} is damaged, or of another version of epg_tf ({error}); restore it"
         ) from error
 
 
@@ -169,11 +178,16 @@ def read_experiment(mapping: Mapping[str, Any]) -> AnyExperiment:
     Raises:
       ConfigError: Settings are unusable.
     """
+    return system_of(mapping).from_mapping(mapping)
+
+
+def system_of(mapping: Mapping[str, Any]) -> type[AnyExperiment]:
+    """Returns the kind of experiment that has most of the names in a mapping; EPG's of several."""
 
     def known(kind: type[AnyExperiment]) -> int:
         return sum(field.name in mapping for field in dataclasses.fields(kind))
 
-    return max(SYSTEMS.values(), key=known).from_mapping(mapping)  # the first of several: EPG
+    return max(SYSTEMS.values(), key=known)
 
 
 def describe_config(name: str) -> tuple[str, tuple[str, ...]]:

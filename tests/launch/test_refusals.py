@@ -61,6 +61,7 @@ REFUSED = {
         ("rl2 --config.trials=5", "config.ppo.minibatches=2 does not divide"),
         ("--resume --run_dir=DIR", "--run_dir=DIR: there is no run to resume in it"),
         ("--resume --run_dir=FOREIGN", "'mine'"),
+        ("--resume --run_dir=DAMAGED", "--run_dir='DAMAGED': config.json there is damaged"),
         ("rl2 --resume --run_dir=SEEDLESS", "SEEDLESS/config.json: its seed=-1 is no whole number"),
         ("--flagfile=PIPE", "--flagfile: PIPE: the file of flags is no regular file"),
         *(
@@ -240,9 +241,9 @@ def stands_for(tmp_path_factory, untrained_objective):
 
 def _damaged(folder: Path, run: Path) -> dict[str, Path]:
     """Returns files and folders that a user may have damaged, or that are no regular files."""
-    names = ("SEEDLESS", "PIPED", "WIDE", "ODD", "PIPE")
+    names = ("SEEDLESS", "PIPED", "WIDE", "DAMAGED", "ODD", "PIPE")
     words = {name: folder / name.lower() for name in names} | {"ENDING": folder / "ending.py"}
-    for name in names[:3]:
+    for name in names[:4]:
         shutil.copytree(run, words[name])
     shutil.copytree(run / "best", words["ODD"])
     os.mkfifo(words["PIPE"])
@@ -253,6 +254,7 @@ def _damaged(folder: Path, run: Path) -> dict[str, Path]:
     metrics.write_text(metrics.read_text().replace("\n", f"\n{'1' * 200_000}", 1))
     for path, changed in (
         (words["SEEDLESS"] / "config.json", {"seed": -1}),
+        (words["DAMAGED"] / "config.json", {"config": {"inner": {"updates": "four"}}}),
         (words["ODD"] / "loss.json", {"facts": {"seed": [1]}}),
     ):
         path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))

@@ -127,12 +127,12 @@ def test_every_setting_is_listed(flags, kind):
         assert setting.meaning.split()[0] in process.stdout
 
 
-def test_flags_change_also_what_a_config_leaves_out(tmp_path):
+def test_flags_change_what_a_config_leaves_out_and_what_does_not_fit_there(tmp_path):
     own = tmp_path / "own.py"
-    own.write_text("def get_config():\n    return {'task': {'episode_limit': 7}}\n")
-    words = [f"--config={own}", "--config.inner.updates=3", "--config.task.range=nominal"]
+    own.write_text("def get_config():\n    return {'inner': {'minibatch': 5, 'updates': 7}}\n")
+    words = [f"--config={own}", "--config.inner.minibatch=4", "--config.task.range=nominal"]
     printed = commands.done("meta_train", *words, "--print_config")
-    for line in ("task.episode_limit=7", "task.range='nominal'", "inner.updates=3"):
+    for line in ("inner.minibatch=4", "inner.updates=7", "task.range='nominal'"):
         assert f"config.{line}\n" in printed
 
 
