@@ -16,10 +16,8 @@ import epg_tf
 from epg_tf.artifacts.artifact import load
 from epg_tf.artifacts.export import export
 from epg_tf.artifacts.loss_files import PRETRAINED
-from epg_tf.baselines.rl2_settings import RL2Experiment
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
-from epg_tf.epg.settings import Experiment
 from epg_tf.tasks.registry import FAMILIES, make_family, named_environment, simulate
 from tests.launch import commands
 
@@ -178,8 +176,8 @@ def unknown_tasks(family_file):
 
 def test_padded_bodies_are_the_bodies_with_zeros_and_actions_that_do_nothing(family_file):
     module = family_file("padded_bodies")
-    task = RL2Experiment.from_mapping(module.get_config().to_dict()).task
-    assert Experiment.from_mapping(module.get_config("agents").to_dict()).task == task
+    task = module.get_config().task
+    assert module.get_config("agents").task == task
     padded = simulate(make_family(task), len(module.BODIES))
     padded.set_tasks([{"body": np.array(body)} for body in (0.0, 1.0, 2.0)])
     own = [simulate(named_environment(f"gymnasium:{name}"), 1) for name in module.BODIES]
@@ -217,7 +215,7 @@ def test_tasks_differ_in_what_equal_actions_earn(unknown_tasks, name):
     observed.
     """
     task = unknown_tasks.TASKS[name]
-    assert Experiment.from_mapping(unknown_tasks.get_config(name).to_dict()).task == task
+    assert unknown_tasks.get_config(name).task == task
     simulation = simulate(make_family(task), 8)
     keys = [LifeKey(0, "test", 0, index) for index in range(8)]
     family = simulation.family

@@ -15,7 +15,6 @@ from epg_tf.evaluation.methods import OBJECTIVE_METHODS, Evaluated
 from epg_tf.evaluation.requests import objective_request
 from epg_tf.evaluation.statistics import surviving_interval
 from epg_tf.metagenrl.population import meta_learn
-from epg_tf.metagenrl.settings import MetaGenRLExperiment
 
 pytestmark = pytest.mark.slow
 LONG = 128  # updates; 4096 env steps
@@ -23,7 +22,7 @@ LONG = 128  # updates; 4096 env steps
 
 @pytest.fixture(scope="module")
 def experiment():
-    return epg_tf.Experiment.from_mapping(point_goal.get_config().to_dict())
+    return point_goal.get_config()
 
 
 def test_tuned_ppo_learns(experiment):
@@ -82,7 +81,7 @@ def test_metagenrl_learns_an_objective():
     """Half the laptop's meta-training, with half its agents, makes an objective that fresh agents
     learn from.
     """
-    laptop = MetaGenRLExperiment.from_mapping(metagenrl_laptop.get_config().to_dict())
+    laptop = metagenrl_laptop.get_config()
     short = dataclasses.replace(
         laptop,
         agents=8,
