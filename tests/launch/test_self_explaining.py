@@ -130,9 +130,10 @@ def test_every_setting_is_listed(flags, kind):
 def test_flags_change_what_a_config_leaves_out_and_what_does_not_fit_there(tmp_path):
     own = tmp_path / "own.py"
     own.write_text("def get_config():\n    return {'inner': {'minibatch': 5, 'updates': 7}}\n")
-    words = [f"--config={own}", "--config.inner.minibatch=4", "--config.task.range=nominal"]
-    printed = commands.done("meta_train", *words, "--print_config")
-    for line in ("inner.minibatch=4", "inner.updates=7", "task.range='nominal'"):
+    changed = ("inner.minibatch=4", "inner.update_period=8", "task.range=nominal")
+    words = [f"--config={own}", *(f"--config.{each}" for each in changed)]
+    printed = commands.done("meta_train", *words, "--print_config").replace("'", "")
+    for line in (*changed, "inner.updates=7"):
         assert f"config.{line}\n" in printed
 
 
