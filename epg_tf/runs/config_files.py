@@ -225,7 +225,7 @@ def _plain(settings: Any) -> Mapping[str, Any]:
 
 
 def config_of(variants: Mapping[str, AnyExperiment]) -> Callable[..., AnyExperiment]:
-    """Returns the `get_config` of a config file: variant -> its settings.
+    """Returns the `get_config` of a config file: variant -> its experiment.
 
     The first variant is the default. For others than these the function raises ConfigError.
     """
