@@ -44,6 +44,7 @@ from epg_tf.losses.extra_channels import sees_reward
 from epg_tf.reports import resumed_tests
 from epg_tf.reports.evaluation_report import OWN, write_report
 from epg_tf.reports.tables import label, meta_training_line, summary_table
+from epg_tf.runs.progress import reminding
 from epg_tf.runs.provenance import continued
 from . import described_test
 from .evaluation_flags import (
@@ -116,7 +117,7 @@ def _run(
         resumed_tests.write_unfinished(output, Results.join([*{**tables, **found}.values()]), about)
 
     shards = {name: ShardFiles(Path(output), name, test, keep) for name in IN_SHARDS}
-    for table in evaluation.run(found, shards):
+    for table in reminding(evaluation.run(found, shards)):
         ((key, _),) = table.by_method().items()
         tables[key] = table
         known = key in found

@@ -87,6 +87,7 @@ from epg_tf.studies.robustness import RobustnessTest, changes, summarize_robustn
 from epg_tf.evaluation.summary import summarize
 from epg_tf.reports import adaptation_report, evaluation_report, robustness_report
 from epg_tf.runs.kept_objectives import kept_name, kept_objectives
+from epg_tf.runs.progress import reminding
 from epg_tf.runs.reader import read_run
 from .evaluation_flags import (
     facts_of_lives,
@@ -131,7 +132,7 @@ def _adaptation() -> int:
         flush=True,
     )
     found = {}
-    for name, returns in test.run():
+    for name, returns in reminding(test.run()):
         found[name] = returns
         print(f"  {name}: done", flush=True)
     summary = summarize_adaptation(found, differing, test.updates // 2)
@@ -159,7 +160,7 @@ def _robustness() -> int:
     print(f"{_opening(request)}, under {len(wanted)} conditions{there}", flush=True)
     title = f"{request.task.family}: away from what evolution had"
     found = []
-    for change, returns in test.run(known):
+    for change, returns in reminding(test.run(known)):
         found.append((change, returns))
         summary = robustness_report.join_changes(output, known, summarize_robustness(found), wanted)
         picture = robustness_report.write_robustness(output, summary, about, title)

@@ -1,4 +1,4 @@
-"""Shows the progress of a run: a bar or lines, how long it still takes, and where it stopped."""
+"""Shows the progress of a run or a test: a bar or lines, how long it takes, where it stopped."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from epg_tf.core.files import PathLike
 from epg_tf.core.formatting import duration
@@ -17,7 +17,63 @@ SILENT_SECONDS = 55.0  # after which a line comes in the middle of a step
 _LOOK_SECONDS = 1.0  # between looks at the clock in the middle of a step
 _NEWEST = 20  # steps whose durations the estimate is made from: validation recurs within them
 
+Item = TypeVar("Item")
 Write = Callable[[str], object]
+
+
+class Reminder:
+    """Says, from a thread of its own, that work goes on where nothing was said for long.
+
+    Args:
+      say: Called with how long the work has taken, e.g. "3 min so far".
+      clock: Returns the time (s).
+    """
+
+    def __init__(self, say: Write, clock: Callable[[], float] = time.perf_counter):
+        self._say, self._clock = say, clock
+        self._began = self._spoke = clock()
+        self._ended = threading.Event()
+        self._watch = threading.Thread(target=self._remind, name="progress", daemon=True)
+
+    def start(self) -> None:
+        """Begins to remind."""
+        self._watch.start()
+
+    def close(self) -> None:
+        """Ends all reminders, if they were started."""
+        self._ended.set()
+        if self._watch.is_alive():
+            self._watch.join()
+
+    def so_far(self) -> str:
+        """Returns how long the work has taken."""
+        return f"{duration(self._clock() - self._began)} so far"
+
+    def due(self, seconds: float = 0.0) -> bool:
+        """Returns whether the last line is so many seconds ago; if so, counts from now on."""
+        now = self._clock()
+        if now - self._spoke < seconds:
+            return False
+        self._spoke = now
+        return True
+
+    def _remind(self) -> None:
+        while not self._ended.wait(_LOOK_SECONDS):
+            if self.due(SILENT_SECONDS):
+                with contextlib.suppress(OSError):  # the main thread will meet it, too
+                    self._say(self.so_far())
+
+
+def reminding(
+    items: Iterable[Item], clock: Callable[[], float] = time.perf_counter
+) -> Iterator[Item]:
+    """Yields items, and prints that work goes on where the next one takes long."""
+    reminder = Reminder(lambda so_far: print(f"  goes on, {so_far}", flush=True), clock)
+    with contextlib.closing(reminder):
+        reminder.start()
+        for item in items:
+            yield item
+            reminder.due()  # the caller has printed a line
 
 
 class Progress:
@@ -47,10 +103,9 @@ class Progress:
         self._done = self._total = self._compiles = 0
         self._ranks = 1
         self._bar: Any = None
-        self._started = self._step_began = self._spoke = clock()
+        self._step_began = clock()
         self._seconds: deque[float] = deque(maxlen=_NEWEST)
-        self._watch: threading.Thread | None = None
-        self._ended = threading.Event()
+        self._reminder = Reminder(self._remind, clock)
 
     def lines(self, lines: Iterable[str]) -> None:
         """Writes lines; a visible bar is removed meanwhile."""
@@ -67,7 +122,8 @@ class Progress:
         self.close()
         self._done, self._total, self._ranks = done, total, ranks
         self._compiles = done + 1
-        self._started = self._step_began = self._spoke = self._clock()
+        self._step_began = self._clock()
+        self._reminder = Reminder(self._remind, self._clock)
         self._seconds.clear()
         if self._write is None:
             return
@@ -82,35 +138,18 @@ class Progress:
         )
         self._bar.set_description_str(self._place(done))
         if self._bar.disable:
-            self._ended.clear()
-            self._watch = threading.Thread(target=self._remind, name="progress", daemon=True)
-            self._watch.start()
+            self._reminder.start()
 
     def _place(self, step: int) -> str:
         return f"{self._unit} {step}/{self._total}"
 
-    def _remind(self) -> None:
-        """Says, from a thread of its own, that work goes on where a step takes long."""
-        while not self._ended.wait(_LOOK_SECONDS):
-            if self._due(SILENT_SECONDS):
-                going_on = " goes on"
-                if self._lives > 1:
-                    ended = min(self._bar.n - self._done * self._lives, self._lives)
-                    going_on = f": {ended} of {self._lives} lives have ended"
-                line = f"{self._place(self._done + 1)}{going_on}, {self._so_far()}"
-                with contextlib.suppress(OSError):  # the main thread will meet it, too
-                    self.lines([line])
-
-    def _due(self, seconds: float) -> bool:
-        """Returns whether the last line is so many seconds ago; if so, counts from now on."""
-        now = self._clock()
-        if now - self._spoke < seconds:
-            return False
-        self._spoke = now
-        return True
-
-    def _so_far(self) -> str:
-        return f"{duration(self._clock() - self._started)} so far"
+    def _remind(self, so_far: str) -> None:
+        """Says that work goes on where a step takes long."""
+        going_on = " goes on"
+        if self._lives > 1:
+            ended = min(self._bar.n - self._done * self._lives, self._lives)
+            going_on = f": {ended} of {self._lives} lives have ended"
+        self.lines([f"{self._place(self._done + 1)}{going_on}, {so_far}"])
 
     def advance(self, lives: int) -> None:
         """Counts lives that have ended on this rank, and as many on every other rank."""
@@ -130,12 +169,12 @@ class Progress:
         line = f"{self._place(done)}  {line}"
         self._bar.n = done * self._lives
         self._bar.set_description_str(line)
-        if self._bar.disable and (self._due(LINE_SECONDS) or done == self._total):
+        if self._bar.disable and (self._reminder.due(LINE_SECONDS) or done == self._total):
             left = ""
             if self._seconds:
                 seconds = (self._total - done) * sum(self._seconds) / len(self._seconds)
                 left = f", about {duration(seconds)} left"
-            self.lines([f"{line}  {self._so_far()}{left}"])
+            self.lines([f"{line}  {self._reminder.so_far()}{left}"])
 
     def stopped(self, done: int) -> None:
         """Writes where the run stopped."""
@@ -145,10 +184,7 @@ class Progress:
 
     def close(self) -> None:
         """Removes the bar; `begin` makes a new one."""
-        if self._watch is not None:
-            self._ended.set()
-            self._watch.join()
-            self._watch = None
+        self._reminder.close()
         if self._bar is not None:
             self._bar.close()
             self._bar = None

@@ -12,7 +12,7 @@ import pytest
 
 from epg_tf.core.formatting import duration
 from epg_tf.runs import progress
-from epg_tf.runs.progress import LINE_SECONDS, SILENT_SECONDS, Progress
+from epg_tf.runs.progress import LINE_SECONDS, SILENT_SECONDS, Progress, reminding
 
 
 class Clock:
@@ -104,3 +104,26 @@ def test_a_reader_that_has_left_does_not_end_the_reminders(clock):
             while len(calls) < count and time.monotonic() < deadline:
                 time.sleep(0.001)
     assert calls[0].startswith("epoch 1/10 goes on, ") and len(calls) == 2
+
+
+def test_items_that_take_long_are_not_silent(clock, monkeypatch):
+    """A line comes after a minute without items or lines, not before."""
+    said, spoke = [], threading.Event()
+
+    def keep(line, flush):
+        said.append(line)
+        spoke.set()
+
+    monkeypatch.setattr(progress, "print", keep, raising=False)
+
+    def items():
+        yield 0
+        for item in (1, 2):
+            clock.now += SILENT_SECONDS - 1
+            assert not spoke.wait(0.05)
+            yield item
+        clock.now += SILENT_SECONDS
+        assert spoke.wait(10)
+
+    assert [*reminding(items(), clock)] == [0, 1, 2]
+    assert said == [f"  goes on, {duration(3 * SILENT_SECONDS - 2)} so far"]
