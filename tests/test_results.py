@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -46,4 +47,13 @@ def test_any_other_folder_is_read_as_it_is_and_a_damaged_archive_is_named(tmp_pa
     (tmp_path / "records").mkdir()
     (tmp_path / "records" / "a.tar.xz").write_bytes(b"not an archive")
     with pytest.raises(RecordError, match="a.tar.xz: the archive cannot be read"):
+        unpacked(tmp_path)
+
+
+def test_two_archives_cannot_hold_the_same_record(tmp_path):
+    (tmp_path / "records").mkdir()
+    for name in ("a", "b"):
+        with tarfile.open(tmp_path / "records" / f"{name}.tar.xz", "w:xz") as archive:
+            archive.add(RESULTS / "README.md", "night/config.json")
+    with pytest.raises(RecordError, match="b.tar.xz: another archive holds night/config.json"):
         unpacked(tmp_path)

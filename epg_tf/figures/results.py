@@ -27,7 +27,7 @@ def unpacked(folder: Path) -> Path:
       folder: A data set, or any other folder, which is returned as it is.
 
     Raises:
-      RecordError: An archive is damaged.
+      RecordError: An archive is damaged, or holds a file that another one holds, too.
     """
     archives = sorted((folder / RECORDS).glob("*.tar.xz"))
     if not archives:
@@ -37,6 +37,9 @@ def unpacked(folder: Path) -> Path:
     for path in archives:
         try:
             with tarfile.open(path, "r:xz") as archive:
+                for name in archive.getnames():
+                    if (target / name).is_file():
+                        raise RecordError(f"{path}: another archive holds {name}, too; rename one")
                 archive.extractall(target, filter="data")
         except (tarfile.TarError, EOFError, OSError) as error:
             raise RecordError(f"{path}: the archive cannot be read: {error}") from error
