@@ -117,13 +117,15 @@ def _run(
         resumed_tests.write_unfinished(output, Results.join([*{**tables, **found}.values()]), about)
 
     shards = {name: ShardFiles(Path(output), name, test, keep) for name in IN_SHARDS}
-    for table in reminding(evaluation.run(found, shards)):
-        ((key, _),) = table.by_method().items()
-        tables[key] = table
-        known = key in found
-        print(f"  {label(key[0])}: {'was there' if known else 'done'}", flush=True)
-        if not known:
-            keep()
+    with reminding() as reminder:
+        for table in evaluation.run(found, shards):
+            ((key, _),) = table.by_method().items()
+            tables[key] = table
+            known = key in found
+            print(f"  {label(key[0])}: {'was there' if known else 'done'}", flush=True)
+            reminder.spoke()
+            if not known:
+                keep()
     return Results.join([*{**tables, **found}.values()])
 
 

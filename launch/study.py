@@ -132,9 +132,11 @@ def _adaptation() -> int:
         flush=True,
     )
     found = {}
-    for name, returns in reminding(test.run()):
-        found[name] = returns
-        print(f"  {name}: done", flush=True)
+    with reminding() as reminder:
+        for name, returns in test.run():
+            found[name] = returns
+            print(f"  {name}: done", flush=True)
+            reminder.spoke()
     summary = summarize_adaptation(found, differing, test.updates // 2)
     about = facts_of_lives(loss, learned, request, fixed)
     title = f"{request.task.family}: what agents learn from"
@@ -160,11 +162,14 @@ def _robustness() -> int:
     print(f"{_opening(request)}, under {len(wanted)} conditions{there}", flush=True)
     title = f"{request.task.family}: away from what evolution had"
     found = []
-    for change, returns in reminding(test.run(known)):
-        found.append((change, returns))
-        summary = robustness_report.join_changes(output, known, summarize_robustness(found), wanted)
-        picture = robustness_report.write_robustness(output, summary, about, title)
-        print(f"  {change.label}: done", flush=True)
+    with reminding() as reminder:
+        for change, returns in test.run(known):
+            found.append((change, returns))
+            measured = summarize_robustness(found)
+            summary = robustness_report.join_changes(output, known, measured, wanted)
+            picture = robustness_report.write_robustness(output, summary, about, title)
+            print(f"  {change.label}: done", flush=True)
+            reminder.spoke()
     return _end(robustness_report.table(summary), output, picture)
 
 
@@ -230,7 +235,8 @@ def _tested(
         name = kept_name(number)
         loss = loss_name(name, objective.facts)
         evaluation = Evaluation(objective, loss, request, ("objective",))
-        table = Results.join(list(evaluation.run()))
+        with reminding():
+            table = Results.join(list(evaluation.run()))
         steps = number * objective.experiment.round_steps
         trained[name] = f"{formatting.count(steps)} env steps"
         tables.append(table)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from epg_tf.core.files import PathLike
 from epg_tf.core.formatting import duration
@@ -17,7 +17,6 @@ SILENT_SECONDS = 55.0  # after which a line comes in the middle of a step
 _LOOK_SECONDS = 1.0  # between looks at the clock in the middle of a step
 _NEWEST = 20  # steps whose durations the estimate is made from: validation recurs within them
 
-Item = TypeVar("Item")
 Write = Callable[[str], object]
 
 
@@ -49,31 +48,29 @@ class Reminder:
         """Returns how long the work has taken."""
         return f"{duration(self._clock() - self._began)} so far"
 
-    def due(self, seconds: float = 0.0) -> bool:
-        """Returns whether the last line is so many seconds ago; if so, counts from now on."""
-        now = self._clock()
-        if now - self._spoke < seconds:
-            return False
-        self._spoke = now
-        return True
+    def silent(self, seconds: float) -> bool:
+        """Returns whether nothing was said for so many seconds."""
+        return self._clock() - self._spoke >= seconds
+
+    def spoke(self) -> None:
+        """Counts the silence from now on."""
+        self._spoke = self._clock()
 
     def _remind(self) -> None:
         while not self._ended.wait(_LOOK_SECONDS):
-            if self.due(SILENT_SECONDS):
+            if self.silent(SILENT_SECONDS):
+                self.spoke()
                 with contextlib.suppress(OSError):  # the main thread will meet it, too
                     self._say(self.so_far())
 
 
-def reminding(
-    items: Iterable[Item], clock: Callable[[], float] = time.perf_counter
-) -> Iterator[Item]:
-    """Yields items, and prints that work goes on where the next one takes long."""
+@contextlib.contextmanager
+def reminding(clock: Callable[[], float] = time.perf_counter) -> Iterator[Reminder]:
+    """Prints, within a `with` block, that work goes on; the block tells when it has spoken."""
     reminder = Reminder(lambda so_far: print(f"  goes on, {so_far}", flush=True), clock)
     with contextlib.closing(reminder):
         reminder.start()
-        for item in items:
-            yield item
-            reminder.due()  # the caller has printed a line
+        yield reminder
 
 
 class Progress:
@@ -169,7 +166,8 @@ class Progress:
         line = f"{self._place(done)}  {line}"
         self._bar.n = done * self._lives
         self._bar.set_description_str(line)
-        if self._bar.disable and (self._reminder.due(LINE_SECONDS) or done == self._total):
+        if self._bar.disable and (self._reminder.silent(LINE_SECONDS) or done == self._total):
+            self._reminder.spoke()
             left = ""
             if self._seconds:
                 seconds = (self._total - done) * sum(self._seconds) / len(self._seconds)

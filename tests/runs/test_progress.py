@@ -106,24 +106,23 @@ def test_a_reader_that_has_left_does_not_end_the_reminders(clock):
     assert calls[0].startswith("epoch 1/10 goes on, ") and len(calls) == 2
 
 
-def test_items_that_take_long_are_not_silent(clock, monkeypatch):
-    """A line comes after a minute without items or lines, not before."""
-    said, spoke = [], threading.Event()
+def test_a_block_that_takes_long_is_not_silent(clock, monkeypatch):
+    """A line comes after a minute in which nobody spoke, not before, and never after an error."""
+    said, heard = [], threading.Event()
 
     def keep(line, flush):
         said.append(line)
-        spoke.set()
+        heard.set()
 
     monkeypatch.setattr(progress, "print", keep, raising=False)
-
-    def items():
-        yield 0
-        for item in (1, 2):
+    with pytest.raises(ZeroDivisionError), reminding(clock) as reminder:
+        for _ in range(2):
             clock.now += SILENT_SECONDS - 1
-            assert not spoke.wait(0.05)
-            yield item
+            assert not heard.wait(0.05)
+            reminder.spoke()
         clock.now += SILENT_SECONDS
-        assert spoke.wait(10)
-
-    assert [*reminding(items(), clock)] == [0, 1, 2]
+        assert heard.wait(10)
+        raise ZeroDivisionError
+    clock.now += SILENT_SECONDS
+    assert not heard.clear() and not heard.wait(0.05)
     assert said == [f"  goes on, {duration(3 * SILENT_SECONDS - 2)} so far"]
