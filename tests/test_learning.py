@@ -97,8 +97,8 @@ def test_metagenrl_learns_an_objective():
 
 
 def evaluate_objective(experiment, parameters, method):
-    """Returns the summary of 16 fresh agents in point_goal."""
-    request = objective_request(experiment, "point_goal", 3, 16, 4000, 5)
+    """Returns the summary of 8 fresh agents in point_goal."""
+    request = objective_request(experiment, "point_goal", 3, 8, 2000, 5)
     evaluated = Evaluated(experiment, parameters, LossName("learned"))
     (table,) = train_all([OBJECTIVE_METHODS.methods[method](evaluated)], request)
     return epg_tf.summarize(table)[method]

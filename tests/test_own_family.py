@@ -141,6 +141,7 @@ def for_both_systems(name):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["random_pendulum"], indirect=True)
 def test_every_command_takes_the_file(name, tmp_path):
     """All commands of the page's last section, and what is refused, with the same --config."""
     (tmp_path / f"{name}.py").write_text(for_both_systems(name))
@@ -171,9 +172,8 @@ def test_every_command_takes_the_file(name, tmp_path):
     call("export", run, config, f"--output_dir={tmp_path}/exported")
     assert name in (tmp_path / "exported" / "README.md").read_text()
     assert name in call("export", run, f"--output_dir={tmp_path}/other", code=2)
-    if name == "random_pendulum":
-        drawn = ("--view=path", f"--output={tmp_path}/life.png")
-        assert "no way over the ground" in call("render", run, config, *drawn, code=2)
+    drawn = ("--view=path", f"--output={tmp_path}/life.png")
+    assert "no way over the ground" in call("render", run, config, *drawn, code=2)
     sizes = {**SYSTEMS["metagenrl"].settings}
     del sizes["environments"]
     numbers = [f"--config.{field}={value}" for field, value in sizes.items()]

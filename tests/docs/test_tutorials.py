@@ -27,7 +27,6 @@ from tests.launch.test_list_and_render import REASON as NOTHING_TO_DRAW_WITH
 ROWS = [name for name in LOSS_METHODS.chosen(["ppo"]) if name != "policy_gradient_loss"]
 
 EVOLUTION = ("--config.evolution.epochs=2", "--config.evolution.validation_period=1")
-LIVES = [flag for flag in commands.settings() if not flag.startswith("--config.evolution")]
 OBJECTIVE = [
     f"--config.{name}={value}"
     for name, value in {
@@ -51,8 +50,6 @@ def small(step: Command) -> list[str]:
         if configured
         else [],
         "meta_test": FRESH_AGENTS[objective],
-        "tune": [*LIVES, "--lives=2", "--budget=2"],
-        "study": ("--lives=2", "--env_steps=20", "--episodes=1"),
         "render": () if "--view=path" in step.words else ("--episodes=2", "--frames=2"),
     }
     return [*step.words, *flags.get(step.name, ())]
@@ -95,10 +92,12 @@ def small_config(tiny, monkeypatch):
 @pytest.mark.slow
 def test_evolve_a_loss_and_evaluate_it(tmp_path, small_config):
     """The second page evaluates the loss of the first one."""
-    run_page("evolve.md", tmp_path, ("--begin_with=point_goal", FIXED))
+    run_page(
+        "evolve.md", tmp_path, ("--begin_with=point_goal", "--print_config", "--minutes=30", FIXED)
+    )
     for name in ("learning_curve.png", "metrics.csv", "tensorboard", "best", "final"):
         assert (tmp_path / "runs" / "first" / name).exists()
-    run_page("evaluate.md", tmp_path, ("adaptation", "robustness"))
+    run_page("evaluate.md", tmp_path, ("tune", "study"))
     for name in ("first-test/curves.png", "first-shifted/summary.json", "path.png"):
         assert (tmp_path / "runs" / name).is_file()
     shifted = json.loads((tmp_path / "runs" / "first-shifted" / "summary.json").read_text())
