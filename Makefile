@@ -60,7 +60,7 @@ test: $(READY)
 	@$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" tests
 
 test-slow: $(READY)
-	@$(PY) -m pytest -n 2 --dist loadfile -m slow $(SLOW)
+	@$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow $(SLOW)
 
 # Kills, damaged files, full disks, and inputs that Hypothesis searches; part of test-slow.
 test-faults: $(READY)

@@ -31,8 +31,15 @@ _LONGEST = {"launch", "runs", "artifacts", "metagenrl", "evaluation", "epg", "ba
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts folders of long tests first, so that no worker is left alone with one at the end."""
-    items.sort(key=lambda item: item.path.relative_to(_HERE).parts[0] not in _LONGEST)
+    """Puts long tests first, so that no worker is left alone with one at the end: files that are in
+    no folder, then folders of long ones.
+    """
+
+    def place(item: pytest.Item) -> int:
+        name = item.path.relative_to(_HERE).parts[0]
+        return 0 if name.endswith(".py") else 1 if name in _LONGEST else 2
+
+    items.sort(key=place)
 
 
 TINY = {
