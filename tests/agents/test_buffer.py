@@ -9,12 +9,11 @@ from epg_tf.core.types import EnvironmentSpec
 from epg_tf.tasks.base import StepResult
 
 P, N, M, O, A = 2, 10, 4, 3, 2  # noqa: E741 (the legend's letter)
-LIFE = np.array([1000.0, 2000.0])
 
 
-def marked(number, life_offset=LIFE):
+def marked(number):
     """Returns (observation, action, StepResult) of a step that can be told by its numbers."""
-    mark = number + life_offset
+    mark = number + np.array([1000.0, 2000.0])
     observation = mark[:, None] + np.array([0.1, 0.2, 0.3])
     action = mark[:, None] + np.array([0.4, 0.5])
     result = StepResult(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from epg_tf.agents.policies import CategoricalPolicy
 from epg_tf.agents.settings import PolicyConfig
@@ -14,26 +13,17 @@ from tests import reference
 P, T, O = 2, 5, 4  # noqa: E741 (the legend's letter)
 PARTS = (3, 2)
 ENDS = ((0, 3), (3, 5))  # of the parts, in a row
+OBSERVATION = np.random.default_rng(1).standard_normal((P, T, O)).astype(np.float32)
 
 
-@pytest.fixture
-def make_policy():
-    """A function: parts of actions -> P policies with random weights everywhere."""
-
-    def make(parts, size=5, seed=0):
-        spec = EnvironmentSpec(O, size, True, action_parts=parts)
-        policy = CategoricalPolicy(P, spec, PolicyConfig(hidden=(6,)))
-        generator = np.random.default_rng(seed)
-        for variable in policy.variables_in_order:
-            variable.assign(0.6 * generator.standard_normal(variable.shape))
-        return policy
-
-    return make
-
-
-@pytest.fixture
-def observation():
-    return np.random.default_rng(1).standard_normal((P, T, O)).astype(np.float32)
+def make_policy(parts, seed=0):
+    """Returns P policies with random weights everywhere."""
+    spec = EnvironmentSpec(O, 5, True, action_parts=parts)
+    policy = CategoricalPolicy(P, spec, PolicyConfig(hidden=(6,)))
+    generator = np.random.default_rng(seed)
+    for variable in policy.variables_in_order:
+        variable.assign(0.6 * generator.standard_normal(variable.shape))
+    return policy
 
 
 def drawn_rows(parts):
@@ -57,14 +47,14 @@ def test_rows_and_places_of_parts_are_inverse():
     assert largest(np.array([[1.0, 5.0, 2.0, -3.0, -9.0]]), PARTS).tolist() == [[1, 0]]
 
 
-def test_probabilities_entropies_and_divergences_add_over_the_parts(make_policy, observation):
+def test_probabilities_entropies_and_divergences_add_over_the_parts():
     policy, other, action = make_policy(PARTS), make_policy(PARTS, seed=1), drawn_rows(PARTS)
-    logits, other_logits = (np.float64(one(observation)) for one in (policy, other))
-    found = policy.distribution(observation)
-    parts = policy.log_prob_from(policy(observation), policy.shared_output, action)
+    logits, other_logits = (np.float64(one(OBSERVATION)) for one in (policy, other))
+    found = policy.distribution(OBSERVATION)
+    parts = policy.log_prob_from(policy(OBSERVATION), policy.shared_output, action)
     assert parts.shape == (P, T, 2)
-    seen = policy.loss_input(observation)
-    kl = found.kl_divergence(other.distribution(observation))
+    seen = policy.loss_input(OBSERVATION)
+    kl = found.kl_divergence(other.distribution(OBSERVATION))
     for at in np.ndindex(P, T):
         expected = [
             reference.categorical_log_probability(row, part)
@@ -82,7 +72,7 @@ def test_probabilities_entropies_and_divergences_add_over_the_parts(make_policy,
         np.testing.assert_allclose(kl[at], divergence, rtol=1e-3, atol=1e-6)
 
 
-def test_the_acting_copy_chooses_in_every_part_as_often_as_it_is_probable(make_policy, observation):
+def test_the_acting_copy_chooses_in_every_part_as_often_as_it_is_probable():
     """5000 draws a life: each frequency within 4 standard errors, of parts that do not depend on
     each other.
     """
@@ -91,32 +81,32 @@ def test_the_acting_copy_chooses_in_every_part_as_often_as_it_is_probable(make_p
     acting = policy.acting_kind(weights, "tanh", PARTS)
     generator = np.random.default_rng(3)
     rows = np.stack(
-        [acting.act(observation[:, 0], acting.draw_noise(generator, (P, 5))) for _ in range(draws)],
+        [acting.act(OBSERVATION[:, 0], acting.draw_noise(generator, (P, 5))) for _ in range(draws)],
         axis=1,
     )
     assert rows.shape == (P, draws, 5) and set(np.unique(rows)) == {0.0, 1.0}
     assert all((rows[..., start:end].sum(axis=-1) == 1.0).all() for start, end in ENDS)
-    seen = policy.loss_input(observation)[:, 0].numpy()
+    seen = policy.loss_input(OBSERVATION)[:, 0].numpy()
     assert (np.abs(rows.mean(axis=1) - seen) < 4 * np.sqrt(seen * (1 - seen) / draws)).all()
     both = np.einsum("ptj,ptk->pjk", rows[..., :3], rows[..., 3:]) / draws
     joint = seen[:, :3, None] * seen[:, None, 3:]
     assert (np.abs(both - joint) < 4 * np.sqrt(joint * (1 - joint) / draws)).all()
 
 
-def test_one_part_is_a_discrete_action_in_every_bit(make_policy, observation):
+def test_one_part_is_a_discrete_action_in_every_bit():
     action, found = drawn_rows((5,)), []
     noise = np.random.default_rng(3).gumbel(size=(P, 5)).astype(np.float32)
     for parts in ((), (5,)):
         policy, other = make_policy(parts), make_policy(parts, seed=1)
-        distribution = policy.distribution(observation)
+        distribution = policy.distribution(OBSERVATION)
         weights = [variable.numpy() for variable in policy.variables_in_order]
         found.append(
             [
                 distribution.log_prob(action).numpy(),
-                distribution.kl_divergence(other.distribution(observation)).numpy(),
-                policy.loss_input(observation).numpy(),
-                policy.log_prob_from(policy(observation), policy.shared_output, action).numpy(),
-                policy.acting_kind(weights, "tanh", parts).act(observation[:, 0], noise),
+                distribution.kl_divergence(other.distribution(OBSERVATION)).numpy(),
+                policy.loss_input(OBSERVATION).numpy(),
+                policy.log_prob_from(policy(OBSERVATION), policy.shared_output, action).numpy(),
+                policy.acting_kind(weights, "tanh", parts).act(OBSERVATION[:, 0], noise),
             ]
         )
     for one, other in zip(*found, strict=True):

@@ -20,14 +20,9 @@ from tests import metagenrl_reference as slow
 P, O, A = 3, 5, 2  # noqa: E741 (the legend's letter)
 
 
-def make_policy(hidden=(7, 6), seed=0, dtype=np.float64):
+def make_policy(hidden, dtype=np.float64):
     """Returns weights of P policies, layer norms included, far from their start."""
-    return slow.random_network(np.random.default_rng(seed), (P,), (O, *hidden, A), dtype)
-
-
-def make_critics(hidden=(7, 6), seed=1, dtype=np.float64):
-    """Returns weights of the twin critics of P agents."""
-    return slow.random_network(np.random.default_rng(seed), (P, 2), (O + A, *hidden, 1), dtype)
+    return slow.random_network(np.random.default_rng(0), (P,), (O, *hidden, A), dtype)
 
 
 def draw(*shape, seed=2, dtype=np.float64):
@@ -40,17 +35,15 @@ def tensors(parts):
     return [tf.constant(part) for part in parts]
 
 
-def layer_of(width, units, twins=(), dtype=np.float64):
+def layer_of(width, units, twins):
     """Returns inputs and weights of a dense layer with norm, far from their start."""
     shapes = ((width, units), (units,), (units,), (units,))
-    weights = [
-        draw(P, *twins, *shape, seed=3 + number, dtype=dtype) for number, shape in enumerate(shapes)
-    ]
-    return draw(P, *(1 for _ in twins), 4, width, dtype=dtype), weights
+    weights = [draw(P, *twins, *shape, seed=3 + number) for number, shape in enumerate(shapes)]
+    return draw(P, *(1 for _ in twins), 4, width), weights
 
 
 @pytest.mark.parametrize("twins", [(), (2,)])
-@pytest.mark.parametrize(("width", "units"), [(6, 5), (2, 24), (3, 36)])
+@pytest.mark.parametrize(("width", "units"), [(6, 5), (2, 24)])
 def test_norm_layers_equal_the_reference(width, units, twins):
     """Also where inputs are few, which are then scaled instead of the outputs."""
     inputs, weights = layer_of(width, units, twins)
@@ -119,7 +112,9 @@ def test_policy_equals_the_reference(hidden, axes):
 
 @pytest.mark.parametrize("axes", [(4,), (2, 3)])
 def test_twin_critics_equal_two_single_networks(axes):
-    weights, observation, action = make_critics(), draw(P, *axes, O), draw(P, *axes, A, seed=3)
+    sizes = (O + A, 7, 6, 1)
+    weights = slow.random_network(np.random.default_rng(1), (P, 2), sizes, np.float64)
+    observation, action = draw(P, *axes, O), draw(P, *axes, A, seed=3)
     found = action_values(tf.constant(observation), tf.constant(action), tensors(weights)).numpy()
     assert found.shape == (P, 2, *axes)
     for member, twin, *place in np.ndindex(found.shape):

@@ -55,22 +55,19 @@ def of_rl2():
 
 
 KINDS = {
-    "temporal_conv_loss": (of_epg, "a loss of EPG"),
-    "initial_policy": (
-        lambda: of_epg(
-            evolution={"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0}
-        ),
-        "a loss of EPG",
+    "temporal_conv_loss": of_epg,
+    "initial_policy": lambda: of_epg(
+        evolution={"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0}
     ),
-    "lstm_objective": (of_metagenrl, "an objective of MetaGenRL"),
-    "maml_initialisation": (of_maml, "an initialisation of MAML"),
-    "rl2_policy": (of_rl2, "a policy of RL²"),
+    "lstm_objective": of_metagenrl,
+    "maml_initialisation": of_maml,
+    "rl2_policy": of_rl2,
 }
 
 
 def saved(kind, folder, **facts):
     """Saves an artifact; returns its vector and its experiment."""
-    phi, experiment, *shapes = KINDS[kind][0]()
+    phi, experiment, *shapes = KINDS[kind]()
     save(folder, phi, experiment, facts, *shapes)
     return phi, experiment
 
@@ -92,12 +89,6 @@ def test_what_is_saved_is_loaded(kind, tmp_path):
     assert is_objective(tmp_path) == (kind == "lstm_objective")
 
 
-def on_any_machine(experiment):
-    """The settings of a loss, which are of another machine, without its number of threads."""
-    compute = dataclasses.replace(experiment.compute, threads=0)
-    return dataclasses.replace(experiment, compute=compute)
-
-
 SYSTEMS = {  # settings: what they are of
     Experiment: "a loss of EPG",
     MetaGenRLExperiment: "an objective of MetaGenRL",
@@ -108,9 +99,10 @@ SYSTEMS = {  # settings: what they are of
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kinds_are_not_mistaken_for_each_other(kind, tmp_path):
-    saved(kind, tmp_path)
+    _, experiment = saved(kind, tmp_path)
+    mine = SYSTEMS[type(experiment)]
     for wanted, its in SYSTEMS.items():
-        if (mine := KINDS[kind][1]) == its:
+        if mine == its:
             assert load(tmp_path, wanted)
             continue
         with pytest.raises(RecordError, match=f"it is {mine}, not {its} .*; name the folder"):
@@ -135,7 +127,7 @@ def test_refuses_a_description_that_does_not_fit(kind, tmp_path):
         assert "\n" not in str(caught.value) and str(caught.value).startswith(f"{tmp_path}: ")
 
 
-@pytest.mark.parametrize("kind", [[], {"a": 1}, None, 3, "another"])
+@pytest.mark.parametrize("kind", [[], None, "another"])
 def test_an_unknown_kind_is_refused_in_one_line(kind, tmp_path):
     saved("temporal_conv_loss", tmp_path)
     rewrite(tmp_path, kind=lambda _: kind)
@@ -169,7 +161,8 @@ def test_a_saved_loss_names_its_kind_of_actions_and_its_channels(
     assert [channel["name"] for channel in description["channels"]] == channels.split()
     inputs = sum(channel["width"] for channel in description["channels"])
     assert description["parameter_shapes"]["convolution_1/kernel"][1] == inputs
-    assert load(tmp_path).experiment == on_any_machine(experiment)
+    compute = dataclasses.replace(experiment.compute, threads=0)  # those were of another machine
+    assert load(tmp_path).experiment == dataclasses.replace(experiment, compute=compute)
 
 
 def test_a_family_that_is_not_registered_is_named(make_tiny, monkeypatch, tmp_path):
@@ -209,13 +202,12 @@ def test_a_loss_of_an_earlier_version_still_loads(tmp_path):
     assert found.experiment.sac == SACConfig() and found.experiment.ppo == PPOConfig()
 
 
-@pytest.mark.parametrize("kind", ["temporal_conv_loss", "rl2_policy"])
-def test_a_run_is_read_by_its_best_artifact_else_by_its_last(kind, tmp_path):
+def test_a_run_is_read_by_its_best_artifact_else_by_its_last(tmp_path):
     for name in ("final", "best"):
-        saved(kind, tmp_path / name, name=name)
+        saved("rl2_policy", tmp_path / name, name=name)
         assert load(tmp_path).folder == loss_folder(tmp_path) == tmp_path / name
     assert load(tmp_path / "final").facts["name"] == "final"  # who names it gets it
-    saved(kind, tmp_path)
+    saved("rl2_policy", tmp_path)
     assert load(tmp_path).folder == tmp_path
 
 

@@ -238,25 +238,18 @@ def test_a_loss_that_the_disk_changed_is_not_kept(make_learned, tmp_path, monkey
     )
 
 
-@pytest.mark.parametrize("marks", [True, False])
-def test_what_the_termination_channel_marks_is_described(make_learned, marks):
-    described = describe(make_learned(loss={"truncation_as_end": marks}))
-    assert described["termination_marks_time_limits"] is marks
-    assert ("not at a time limit" in described["inputs"]["termination"]["meaning"]) is not marks
-
-
-def with_start(make_tiny, moves):
-    """Returns an artifact with an initial policy, alone or with a loss."""
+def fresh(make_tiny, moves, **changes):
+    """Returns an artifact of a loss, an initial policy, or both."""
     guidance = 1.0 if moves == "initialisation" else 0.0
     evolution = {"moves": moves, "guidance": guidance, "final_guidance": guidance}
-    experiment = make_tiny(evolution=evolution)
+    experiment = make_tiny(evolution=evolution, **changes)
     return LearnedLoss(initial_phi(experiment, 4), experiment, {})
 
 
 @pytest.mark.parametrize("moves", ["initialisation", pytest.param("both", marks=pytest.mark.slow)])
 def test_an_initial_policy_is_exported_by_its_weights(make_tiny, tmp_path, moves):
     """PPO+I and EPG+I: the weights by name; read again, it is one to test."""
-    learned, alone = with_start(make_tiny, moves), moves == "initialisation"
+    learned, alone = fresh(make_tiny, moves), moves == "initialisation"
     assert export.export(learned, tmp_path) <= 1e-6
     loaded = epg_tf.open_saved_model(tmp_path)
     functions = [] if alone else ["gradients", "loss"]
@@ -293,10 +286,7 @@ def test_an_initial_policy_is_exported_by_its_weights(make_tiny, tmp_path, moves
 def test_readers_of_earlier_formats_must_not_read_what_they_would_misuse(
     make_tiny, moves, changes, version
 ):
-    guidance = 1.0 if moves == "initialisation" else 0.0
-    evolution = {"moves": moves, "guidance": guidance, "final_guidance": guidance}
-    experiment = make_tiny(evolution=evolution, **changes)
-    described = describe(LearnedLoss(initial_phi(experiment, 3), experiment, {}))
+    described = describe(fresh(make_tiny, moves, **changes))
     assert described["format_version"] == version
     rule = described["normalisation"]
     assert rule["about_zero"] == (["observation"] if version == 2 else [])

@@ -29,13 +29,12 @@ SMALL = MetaGenRLExperiment(
 )
 
 
-def learned_of(experiment=SMALL, scale=0.6, **changes):
+def learned_of(**changes):
     """Returns an objective whose parameters are all random, biases included."""
-    experiment = dataclasses.replace(
-        experiment, objective=dataclasses.replace(experiment.objective, **changes)
-    )
-    size = initial_parameters(np.random.default_rng(0), experiment.objective).size
-    parameters = scale * np.random.default_rng(0).standard_normal(size).astype(np.float32)
+    objective = dataclasses.replace(SMALL.objective, **changes)
+    experiment = dataclasses.replace(SMALL, objective=objective)
+    size = initial_parameters(np.random.default_rng(0), objective).size
+    parameters = 0.6 * np.random.default_rng(0).standard_normal(size).astype(np.float32)
     return LearnedObjective(parameters, experiment, {"seed": 0})
 
 

@@ -49,9 +49,9 @@ def weights_of(agent):
 
 
 def collected(agent, environment, steps):
-    """Returns a replay buffer with as many steps of an agent."""
+    """Returns a replay buffer with as many steps of an agent, in all environments together."""
     replay = tf_uniform_replay_buffer.TFUniformReplayBuffer(
-        agent.collect_data_spec, batch_size=1, max_length=2 * steps
+        agent.collect_data_spec, batch_size=environment.batch_size, max_length=2 * steps
     )
     dynamic_step_driver.DynamicStepDriver(
         environment, agent.collect_policy, [replay.add_batch], num_steps=steps
@@ -184,11 +184,6 @@ class TestRefusals:
         learned = learned_loss(make_tiny())
         two = world(learned, count=2)
         agent = agent_in(two, learned)
-        replay = tf_uniform_replay_buffer.TFUniformReplayBuffer(
-            agent.collect_data_spec, batch_size=2, max_length=20
-        )
-        dynamic_step_driver.DynamicStepDriver(
-            two, agent.collect_policy, [replay.add_batch], num_steps=8
-        ).run()
+        steps = collected(agent, two, 8).gather_all()
         with pytest.raises(epg_tf.ConfigError, match="there are 2 environments$"):
-            agent.train(replay.gather_all())
+            agent.train(steps)

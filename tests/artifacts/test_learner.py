@@ -114,32 +114,18 @@ GUIDED = {"guidance": 0.4, "final_guidance": 0.4}
 ALONE = {"moves": "initialisation", "guidance": 1.0, "final_guidance": 1.0}
 SETTINGS = [
     {"loss": {"reward": True, "channels": ("return_to_go", "time_in_life")}},
-    *(
-        pytest.param(changes, marks=pytest.mark.slow)
-        for changes in [
-            {"task": CHOICES, "loss": {"products": 3}, "inner": LIMITED, "evolution": GUIDED},
-            {"evolution": ALONE, "surrogate": {"kind": "reinforce_with_values"}},
-            {"evolution": ALONE | {"moves": "both"}, "inner": {"kl_limit": 1e-4}},
-            {"evolution": GUIDED, "surrogate": {"kind": "reinforce"}},
-            {"task": {"family": "parts"}, "evolution": GUIDED},
-            {"policy": {"state_dependent_std": True}, "loss": {"products": 3, "reward": True}},
-            {"policy": {"observation_pairs": True}, "loss": {"memory_units": 0}},
-            {"inner": {"centred_observations": False, "kl_limit": 1e-5}},
-            {"loss": {"truncation_as_end": False, "shared_over_actions": True, "products": 3}},
-            {
-                "loss": {
-                    "channels": (
-                        "novelty",
-                        "future_reward",
-                        "observation_pairs",
-                        "goal",
-                    )
-                }
-            },
-            {"loss": {"channels": ("reward_correlations", "observation_as_it_is")}},
-            {"loss": {"identifying": 2, "start": "identifying"}},
-        ]
-    ),
+    {"task": CHOICES, "loss": {"products": 3}, "inner": LIMITED, "evolution": GUIDED},
+    {"evolution": ALONE, "surrogate": {"kind": "reinforce_with_values"}},
+    {"evolution": ALONE | {"moves": "both"}, "inner": {"kl_limit": 1e-4}},
+    {"evolution": GUIDED, "surrogate": {"kind": "reinforce"}},
+    {"task": {"family": "parts"}, "evolution": GUIDED},
+    {"policy": {"state_dependent_std": True}, "loss": {"products": 3, "reward": True}},
+    {"policy": {"observation_pairs": True}, "loss": {"memory_units": 0}},
+    {"inner": {"centred_observations": False, "kl_limit": 1e-5}},
+    {"loss": {"truncation_as_end": False, "shared_over_actions": True, "products": 3}},
+    {"loss": {"channels": ("novelty", "future_reward", "observation_pairs", "goal")}},
+    {"loss": {"channels": ("reward_correlations", "observation_as_it_is")}},
+    {"loss": {"identifying": 2, "start": "identifying"}},
 ]
 
 

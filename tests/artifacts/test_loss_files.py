@@ -29,11 +29,6 @@ def refusal(folder) -> str:
     return message
 
 
-def change(folder, **changes):
-    path = folder / "loss.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-
-
 def test_round_trip(folder):
     phi, description = loss_files.load_loss(folder)
     assert phi.dtype == np.float32 and phi.tobytes() == PHI.tobytes()
@@ -56,12 +51,6 @@ def test_what_could_not_be_loaded_is_not_saved(tmp_path, phi):
     with pytest.raises(ValueError, match="phi"):
         loss_files.save_loss(tmp_path / "final", phi, DESCRIPTION)
     assert not (tmp_path / "final").exists()
-
-
-def test_a_description_that_is_not_json_is_refused(tmp_path):
-    with pytest.raises(TypeError):
-        loss_files.save_loss(tmp_path, PHI, {"x": object()})
-    assert not (tmp_path / "loss.json").exists()
 
 
 def test_missing_pieces_are_named_with_a_remedy(folder, tmp_path):
@@ -129,7 +118,8 @@ def test_a_zip_bomb_is_refused(folder):
     ],
 )
 def test_odd_descriptions_are_refused(folder, changes, reason):
-    change(folder, **changes)
+    path = folder / "loss.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
     assert reason in refusal(folder)
 
 

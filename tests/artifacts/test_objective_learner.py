@@ -26,9 +26,9 @@ pytestmark = pytest.mark.slow
 SEEN, BOX = 3, spaces.Box(-2.0, 2.0, [2])
 
 
-def small(name="point_goal_objective"):
+def small():
     """Returns a pretrained objective whose agents are small and learn at once."""
-    learned = epg_tf.load_objective(name)
+    learned = epg_tf.load_objective("point_goal_objective")
     agent = dataclasses.replace(
         learned.experiment.agent,
         hidden=(9, 7),
@@ -78,7 +78,6 @@ def state_of(learner):
     return AgentState(policy, learned(now, slow), tf.zeros([1]))
 
 
-@pytest.mark.slow
 def test_an_update_is_that_of_the_packages_agents(exported):
     """Critics, policy, and slow copies, two updates in a row, from the same batches and noise."""
     learned, learner = small(), Learner(exported, BOX)
@@ -135,7 +134,6 @@ def test_batches_are_those_of_the_packages_replay(exported):
             np.testing.assert_array_equal(found[name], part[:, 0])
 
 
-@pytest.mark.slow
 def test_it_goes_on_where_it_was_saved_with_equal_bits(exported, tmp_path):
     learner = Learner(exported, BOX)
     live(learner, 31)

@@ -125,7 +125,6 @@ REFUSED_OF_EPG = [
         {"shortest_life": 5, "longest_life": 4},
         ("shortest_life=5", "config.evolution.longest_life=4"),
     ),
-    ("inner", {"minibatch": 48}, ("minibatch=48", "inner.update_period=64", "divisor")),
     ("inner", {"minibatch": 128}, ("minibatch=128", "inner.update_period=64", "divisor")),
     ("inner", {"updates": 0}, ("updates=0", "moves='initialisation'")),
     ("loss", {"buffer_steps": 63}, ("buffer_steps=63", "inner.update_period=64", "N >= M")),
@@ -144,7 +143,6 @@ REFUSED_OF_EPG = [
         ("config.loss.filters=(3, 2)", "too few"),
     ),
     ("evolution", {"noise_vectors": 48}, ("noise_vectors=48", "lives=256", "equally many")),
-    ("evolution", {"noise_vectors": 512}, ("noise_vectors=512", "config.evolution.lives=256")),
     (
         "evolution",
         {"lives": 255, "noise_vectors": 51, "antithetic": True},
@@ -183,7 +181,6 @@ REFUSED = [
             ({"environments": ("a", "a")}, "names one twice"),
             ({"steps_per_agent": 1500}, "consists of whole rounds"),
             ({"steps_per_agent": "many"}, "config.steps_per_agent='many' must be a whole number"),
-            ({"nothing": 1}, "config.nothing is not a setting; config has"),
             ({"meta": {"equal_say": True}}, "it is called normalize_agent_gradients now"),
             ({"validation": {"patience": 1}}, "config.validation.patience is not a setting"),
         )
@@ -207,13 +204,11 @@ def test_what_cannot_work_is_refused_in_one_line(system, changes, parts):
     assert all(part in message for part in parts), message
 
 
-def test_settings_made_by_hand_can_be_checked_and_stay_as_they_are():
+def test_settings_made_by_hand_can_be_checked():
     made = Experiment()
     made.check()
     with pytest.raises(ConfigError, match="episode_limit"):
         dataclasses.replace(made, task=TaskConfig(episode_limit=0)).check()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        made.inner.updates = 1  # type: ignore[misc]
 
 
 def test_files_from_before_baselines_and_mixes_are_read():

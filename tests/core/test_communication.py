@@ -156,29 +156,9 @@ def played_elastic(allreduce):
     return horovod
 
 
-@pytest.mark.parametrize(("elastic", "error"), [("0", RanksLost), ("1", HorovodInternalError)])
-def test_a_rank_that_goes_is_an_error_which_elastic_horovod_handles(
-    launched, monkeypatch, elastic, error
-):
-    monkeypatch.setenv("HOROVOD_ELASTIC", elastic)
-    with pytest.raises(error):
-        HorovodCommunicator(played_elastic(gone), 10.0).sum(VALUES)
-
-
-@pytest.mark.parametrize(
-    ("elastic", "helps", "error"),
-    [("1", True, HorovodInternalError), ("1", False, RanksLost), ("0", False, RanksLost)],
-)
-def test_only_elastic_horovod_removes_missing_ranks(launched, monkeypatch, elastic, helps, error):
-    """The collective fails once they are; if it does not, the job ends and names them."""
-    monkeypatch.setenv("HOROVOD_ELASTIC", elastic)
-    removed, asked = [], threading.Event()
-
-    def hang(*_, **__):
-        asked.wait(30)
-        if helps:
-            gone()
-        threading.Event().wait(10)
+def test_where_it_does_not_help_to_remove_ranks_the_job_ends_and_names_them(launched, monkeypatch):
+    monkeypatch.setenv("HOROVOD_ELASTIC", "1")
+    removed, forever = [], threading.Event()
 
     class Frozen(Heartbeats):
         def missing(self, place, wait):
@@ -186,13 +166,13 @@ def test_only_elastic_horovod_removes_missing_ranks(launched, monkeypatch, elast
 
         def remove(self, processes):
             removed.extend(processes)
-            asked.set()
 
     monkeypatch.setattr(communication, "Heartbeats", Frozen)
-    with pytest.raises(error, match="no heartbeat from rank 1" if error is RanksLost else None):
-        HorovodCommunicator(played_elastic(hang), 0.3).sum(VALUES)
-    assert removed == (["machine-7"] if elastic == "1" else [])
-    asked.set()
+    horovod = played_elastic(lambda *_, **__: forever.wait(30))
+    with pytest.raises(RanksLost, match="no heartbeat from rank 1"):
+        HorovodCommunicator(horovod, 0.3).sum(VALUES)
+    assert removed == ["machine-7"]
+    forever.set()
 
 
 @pytest.mark.parametrize("elastic", ["0", "1"])
@@ -270,8 +250,9 @@ def begun(world, timeout):
 def test_the_timeout_decides_when_a_frozen_rank_is_removed_or_ends_the_job(world, timeout):
     ranks, gloo = begun(world, timeout)
     world.comes, world.fails = float("inf"), gloo
-    with pytest.raises(HorovodInternalError if ranks._elastic else RanksLost):
+    with pytest.raises(HorovodInternalError if ranks._elastic else RanksLost) as raised:
         ranks.sum(VALUES)
+    assert ranks._elastic or "no heartbeat from rank 1" in str(raised.value)
     if world.fails == 300.0:  # elastic ranks then connect again, which waits for rank 1, too
         assert ranks._elastic and timeout > 270 and world.removed is None
         world.now, world.fails = 0.0, float("inf")
@@ -289,9 +270,8 @@ def test_a_rank_that_is_stopped_for_less_than_the_timeout_loses_nothing(world, t
     assert world.removed is None and 45.0 <= world.now < 46.0
 
 
-@pytest.mark.parametrize("timeout", [15.0, 60.0, 3600.0])
-def test_a_killed_rank_is_noticed_at_once(world, timeout):
-    ranks, _ = begun(world, timeout)
+def test_a_killed_rank_is_noticed_at_once(world):
+    ranks, _ = begun(world, 3600.0)
     world.comes, world.fails = float("inf"), 0.0
     with pytest.raises(HorovodInternalError if ranks._elastic else RanksLost):
         ranks.sum(VALUES)
@@ -360,7 +340,6 @@ def test_processes_that_do_not_see_each_other_are_refused(monkeypatch):
 @pytest.mark.parametrize(
     ("launcher", "rank", "size"),
     [
-        ("HOROVOD_", "abc", "2"),
         ("HOROVOD_", "abc", None),
         ("HOROVOD_", "-1", "2"),
         ("HOROVOD_", "2", "2"),

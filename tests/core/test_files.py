@@ -128,7 +128,7 @@ def test_json_keeps_order_and_is_valid_for_every_float(tmp_path):
     assert files.read_json(path, "the test's file") == read
 
 
-@pytest.mark.parametrize("version", [2, 0, "1", True, None, 1.0])
+@pytest.mark.parametrize("version", [2, 0, True, 1.0])
 def test_json_of_another_format_is_refused_and_of_none_is_not(tmp_path, version):
     path = tmp_path / "a.json"
     files.write_json(path, {"format_version": version})
@@ -143,7 +143,6 @@ def test_json_of_another_format_is_refused_and_of_none_is_not(tmp_path, version)
 @pytest.mark.parametrize(
     "content, reason",
     [
-        (b"", "cannot be read"),
         (b'{"a": 1', "cannot be read"),
         (b"\xff\xfe", "cannot be read"),
         (b"[" * 100_000, "cannot be read"),

@@ -8,7 +8,6 @@ import tensorflow as tf
 from epg_tf.core.gradients import (
     finite_rows,
     finite_square_rows,
-    per_row,
     scaled_rows,
     squared_norms,
     zero_rows,
@@ -45,7 +44,3 @@ def test_a_factor_of_zero_gives_zero_for_all_numbers():
 
 def test_squared_norms_add_all_parts():
     assert squared_norms(GRADIENTS)[0].numpy() == 1.0 + 4.0 + 4.0
-
-
-def test_one_value_per_row_broadcasts():
-    assert per_row(tf.zeros([4]), GRADIENTS[1]).shape == (4, 1, 1)

@@ -58,14 +58,9 @@ def test_todays_settings_stay_and_every_new_name_is_one():
 @pytest.mark.parametrize(
     ("settings", "field"),
     [
-        ({"evolution": {"segments": 2}}, "config.evolution.segments=2"),
-        ({"evolution": {"tasks": 4}}, "config.evolution.tasks=4"),
-        ({"evolution": {"diagnosis_period": 50}}, "config.evolution.diagnosis_period=50"),
         ({"loss": {"reduction": "sum"}}, "config.loss.reduction='sum'"),
         ({"adaptation": {"first_order": True}}, "config.adaptation.first_order=True"),
-        ({"distillation": {"rounds": 3}}, "config.distillation.rounds=3"),
         ({"past": {"states": 3, "share": 0.5}}, "config.past.states=3"),
-        ({"validation": {"patience": 2}}, "config.validation.patience=2"),
     ],
 )
 def test_a_method_that_is_gone_is_refused(settings, field):
@@ -73,7 +68,7 @@ def test_a_method_that_is_gone_is_refused(settings, field):
         renamed(settings)
 
 
-@pytest.mark.parametrize("settings", [None, 3, [], {"policy": 3}, {"distillation": 3}])
+@pytest.mark.parametrize("settings", [3, {"policy": 3}, {"distillation": 3}])
 def test_what_is_no_mapping_is_left_to_the_reader(settings):
     assert renamed(settings) == settings
     with pytest.raises(ConfigError):

@@ -54,11 +54,17 @@ def wages(loop):
     return run(loop).final_return
 
 
-def test_transfer_pays_the_others_wage(paid):
+@pytest.mark.parametrize(
+    ("indices", "others"), [(range(P), NEXT), ((0, 2, 0, 2), (3, 0, 1, 0))], ids=str
+)
+def test_transfer_pays_the_others_wage(paid, indices, others):
+    """Only keys say who the others are: they may be in another shard."""
     own = wages(paid)
     assert len(set(own.round(6))) == P
-    found = run(paid, condition=Condition("transfer", NEXT))
-    np.testing.assert_allclose(found.final_return, own[list(NEXT)], rtol=1e-6)
+    keys = [LifeKey(1, "test", 0, index) for index in indices]
+    found = run(paid, keys=keys, condition=Condition("transfer", others))
+    expected = own[[others[index] for index in indices]]
+    np.testing.assert_allclose(found.final_return, expected, rtol=1e-6)
 
 
 def test_transfer_leaves_learning_alone(paid):
@@ -119,14 +125,6 @@ def test_the_others_life_is_an_ordinary_one(walking):
     found = run(walking, condition=Condition("yoked", NEXT))
     np.testing.assert_array_equal(found.episode_return, ordinary.episode_return[list(NEXT)])
     assert not set(found.policy_hash) & set(ordinary.policy_hash)
-
-
-def test_lives_of_one_shard_may_be_paired_with_those_of_another(paid):
-    """Only keys say who the others are."""
-    keys = [LifeKey(1, "test", 0, index) for index in (0, 2, 0, 2)]
-    own = wages(paid)
-    found = run(paid, keys=keys, condition=Condition("transfer", (3, 0, 1, 0)))
-    np.testing.assert_allclose(found.final_return, own[[3, 1, 3, 1]], rtol=1e-6)
 
 
 def test_ordinary_lives_are_as_before_afterwards(walking):

@@ -89,13 +89,6 @@ def test_mean_per_vector_counts_a_failed_life_as_the_worst_of_all():
     assert np.isnan(evolution_strategies.mean_per_vector(np.full(4, NAN), 2)).all()
 
 
-def test_mean_per_vector_groups_lives_as_they_are_assigned():
-    lives, vectors = 12, 4
-    of_life = [evolution_strategies.vector_of_life(life, lives, vectors) for life in range(lives)]
-    means = evolution_strategies.mean_per_vector(np.array(of_life, np.float64), vectors)
-    np.testing.assert_array_equal(means, np.arange(vectors))
-
-
 @pytest.mark.parametrize("antithetic", [False, True])
 def test_gradient_equals_the_reference(antithetic):
     weights = np.random.default_rng(0).standard_normal(8)
@@ -158,13 +151,6 @@ def test_the_mean_lifetime_is_that_of_the_draws(shortest, longest):
 @functools.cache  # drawing takes longest
 def noise_of(trial, size, vector):
     return noise_vector(trial, 0, vector, size)
-
-
-def test_cosine():
-    assert diagnostics.cosine(np.array([1.0, 0.0]), np.array([1.0, 1.0])) == pytest.approx(
-        np.sqrt(0.5)
-    )
-    assert np.isnan(diagnostics.cosine(np.zeros(2), np.ones(2)))
 
 
 @pytest.mark.parametrize("antithetic", [False, True])

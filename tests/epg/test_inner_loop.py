@@ -212,14 +212,14 @@ def test_rewards_reach_a_life_only_if_the_loss_declares_them(make_tiny, changes,
     assert (usual.policy_hash == odd.policy_hash).tolist() == [not reward] * P
 
 
-def test_learning_rate_zero_leaves_the_policy_as_born(tiny, loop, phi):
-    results = loop.run(KEYS[:P], phi[:P], InnerLoopSettings(0.0, 0.0))
-    for key, found in zip(KEYS[:P], results.policy_hash, strict=True):
+def test_learning_rate_zero_or_a_phi_that_is_not_finite_leaves_the_policy_as_born(tiny, loop, phi):
+    still = loop.run(KEYS[:P], phi[:P], InnerLoopSettings(0.0, 0.0)).policy_hash
+    ill = loop.run(KEYS[:P], np.nan * phi[:P], LEARNED).policy_hash
+    for key, *found in zip(KEYS[:P], still, ill, strict=True):
         weights = fresh_weights(life_generator(key, "policy"), loop.family.spec, tiny.policy)
         memory = np.zeros((2, 3), np.float32)
-        assert (
-            found == hashlib.sha256(b"".join(w.tobytes() for w in [*weights, memory])).hexdigest()
-        )
+        born = hashlib.sha256(b"".join(w.tobytes() for w in [*weights, memory])).hexdigest()
+        assert found == [born, born]
 
 
 def test_non_finite_phi_fails_its_life_alone(loop, phi, lives):

@@ -275,26 +275,6 @@ def test_a_limit_does_not_hold_for_the_surrogate_alone(make_tiny):
     assert (found[1.0] > 1e-3).all() and (found[0.9] < 1e-5).all()
 
 
-def test_a_gradient_that_is_not_finite_moves_nothing_of_its_life(experiment):
-    """That life keeps the policy it had, and its neighbour learns on as ever."""
-    learner = Learner(P, EnvironmentSpec(O, A), experiment, measure_kl=False)
-    phi, buffer, order, hashes = (
-        make_phi(learner),
-        make_buffer(experiment),
-        make_order(experiment),
-        [],
-    )
-    for broken in (False, True):
-        phi[1] = np.nan if broken else phi[1]
-        learner.begin(KEYS, phi, 0.0, 0.01)
-        born = learner.hashes()
-        finite, _ = learner.update(*buffer, order)
-        assert finite.tolist() == [True, not broken]
-        hashes.append(learner.hashes())
-    assert hashes[1][0] == hashes[0][0] != born[0] and hashes[1][1] == born[1] != hashes[0][1]
-    assert all(np.isfinite(weight).all() for weight in learner.weights())
-
-
 def test_channels_are_computed_from_what_the_buffer_recorded(make_tiny, monkeypatch):
     """Ends of either kind, times as shares, normalised rewards; the padding is all zeros."""
     seen = []

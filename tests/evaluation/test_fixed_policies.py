@@ -23,12 +23,11 @@ from epg_tf.reports.agent_plots import learning_figure
 def make_fixed(make_tiny):
     """A function: the settings of a fixed policy with these hidden layers."""
 
-    def make(hidden=(), **changes):
+    def make(hidden=()):
         return make_tiny(
             evolution={"moves": "initialisation"},
             inner={"updates": 0},
             policy={"hidden": hidden},
-            **changes,
         )
 
     return make
@@ -55,7 +54,7 @@ def home(tiny, make_fixed, tmp_path):
     return tmp_path
 
 
-def test_policies_beside_a_loss_are_rows_of_its_test(home, tiny, tmp_path):
+def test_policies_beside_a_loss_are_rows_of_its_test(home, tiny):
     learned = load_loss(home)
     fixed = tuple(fixed_policies.beside(learned))
     request = loss_request(tiny, 3, 4)
@@ -100,7 +99,7 @@ def test_a_policy_that_learns_is_not_fixed(normalising, tmp_path):
         fixed_policies.load_fixed_policy(tmp_path)
 
 
-def test_a_fixed_policy_alone_is_drawn(make_fixed, tmp_path):
+def test_a_fixed_policy_alone_is_drawn(make_fixed):
     """Curves of lives without updates have no points."""
     experiment = make_fixed()
     methods = ["epg", "untrained"]

@@ -7,6 +7,7 @@ import pytest
 from epg_tf.baselines.method import LABELS
 from epg_tf.core.errors import ConfigError
 from epg_tf.evaluation.methods import LOSS_METHODS, OBJECTIVE_METHODS, applicable, of_loss
+from epg_tf.evaluation.trained_methods import NAMES
 
 ALWAYS = ("epg", "untrained", "random_loss", "centred_loss", "policy_gradient_loss")
 
@@ -26,7 +27,7 @@ def test_words_name_rivals_in_the_order_of_tables(words, baselines):
 
 
 def test_every_method_has_a_label():
-    assert {*LOSS_METHODS.methods, *OBJECTIVE_METHODS.methods} <= set(LABELS)
+    assert {*LOSS_METHODS.methods, *OBJECTIVE_METHODS.methods, *NAMES} <= set(LABELS)
 
 
 def test_tests_of_objectives_have_the_names_they_had():

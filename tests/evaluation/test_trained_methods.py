@@ -10,14 +10,14 @@ import pytest
 from epg_tf.artifacts.artifact import LearnedLoss, load, save
 from epg_tf.baselines.maml_settings import MAMLExperiment
 from epg_tf.baselines.maml_state import initial_state
-from epg_tf.baselines.method import LABELS, LossName
+from epg_tf.baselines.method import LossName
 from epg_tf.core.errors import ConfigError, RecordError
 from epg_tf.epg.meta_parameters import initial_phi
 from epg_tf.evaluation.evaluate import Evaluation
 from epg_tf.evaluation.methods import LOSS_METHODS
 from epg_tf.evaluation.requests import loss_request
 from epg_tf.evaluation.results import Results
-from epg_tf.evaluation.trained_methods import NAMES, load_all
+from epg_tf.evaluation.trained_methods import load_all
 
 
 def saved(folder, **task):
@@ -61,10 +61,6 @@ def test_maml_is_a_row_of_a_test_and_lives_as_long_as_a_rival(tiny, tmp_path):
     assert facts["adaptation"]["learning_rate"] == 0.1
     costs = evaluation.about()["meta_training_env_steps"]
     assert costs == {"epg phi": None, f"maml {folder}": 120, f"maml10 {folder}": 120}
-
-
-def test_every_method_has_a_label():
-    assert set(NAMES) <= set(LABELS)
 
 
 def test_what_does_not_fit_is_refused(tiny, make_tiny, tmp_path):

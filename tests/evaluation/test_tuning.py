@@ -106,17 +106,10 @@ def test_winners_at_an_end_of_what_was_tried_are_named():
     assert at_edge(space, beyond)["c"] == "highest" and at_edge(space, beyond)["a"] == "lowest"
 
 
-@pytest.mark.parametrize("baseline", ["ppo", "sac"])
-def test_lives_without_env_steps_are_refused(baseline, tiny):
+def test_lives_without_env_steps_are_refused(tiny):
     inner = dataclasses.replace(tiny.inner, updates=0)
     with pytest.raises(ConfigError, match="^config.inner.updates=0 leaves a baseline no env steps"):
-        Search(baseline, dataclasses.replace(tiny, inner=inner), 0, 2, 3)
-
-
-def test_trials_of_a_rung_are_not_compared_with_others():
-    early = Trial(0, 0, 8, {}, 9.0, (8.0, 10.0), 0)
-    late = dataclasses.replace(early, rung=1, mean=1.0)
-    assert winner([early, late]) == late
+        Search("ppo", dataclasses.replace(tiny, inner=inner), 0, 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -134,8 +127,10 @@ def test_settings_of_a_trial_reach_the_agents(baseline, make_tiny):
 
 
 def test_a_setting_whose_agents_failed_is_below_those_whose_agents_did_not():
+    """Among those of the last rung, with which no others are compared."""
+    early = Trial(0, 0, 8, {}, 9.0, (8.0, 10.0), 0)
     whole = Trial(0, 1, 12, {}, 1.0, (0.0, 2.0), 0)
     failing = Trial(1, 1, 12, {}, 3.0, (2.0, 4.0), 2)
     better = Trial(2, 1, 12, {}, 2.0, (1.0, 3.0), 0)
-    assert winner([whole, failing, better]) is better
+    assert winner([early, whole, failing, better]) is better
     assert winner([failing, dataclasses.replace(failing, mean=4.0)]).mean == 4.0

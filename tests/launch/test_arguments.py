@@ -71,15 +71,7 @@ def test_what_is_typed_is_kept_for_messages():
     assert arguments.override_words(words, ("x",)) == ["--config.x.y=1"]
 
 
-@pytest.mark.parametrize(
-    ("name", "part"),
-    [
-        ("point_gaol", "did you mean 'point_goal'?"),
-        ("", "is not the name of a config of the package; use one of"),
-        ("nowhere/point_goal.py", "the config is 'point_goal'"),
-    ],
-)
-def test_unknown_names_are_refused(name, part):
-    with pytest.raises(ConfigError, match=f"config='{name}'") as raised:
+@pytest.mark.parametrize("name", ["point_gaol", ""])
+def test_unknown_names_are_refused(name):
+    with pytest.raises(ConfigError, match=f"config='{name}' is not the name of a config"):
         arguments.prepared([f"--config={name}"], KNOWN)
-    assert part in str(raised.value)

@@ -38,7 +38,6 @@ def rank(monkeypatch):
     [
         ("/there/.venv/bin/python", "/there/.venv/bin", "python"),
         ("HERE/.venv/bin/python", "/elsewhere", ".venv/bin/python"),
-        ("/there/.venv/bin/python", "/elsewhere", "/there/.venv/bin/python"),
         ("/my folder/bin/python", None, "'/my folder/bin/python'"),
     ],
 )
@@ -64,22 +63,17 @@ def test_a_single_process_prints_and_exits(monkeypatch, capsys):
     assert failure("no such thing") == "2" and capsys.readouterr().err == "error: no such thing\n"
 
 
-def test_rank_0_prints_at_once(rank, capsys):
-    waited = rank(0)
-    assert failure("no such thing") == "at once, with 2"
-    assert capsys.readouterr().err == "error: no such thing\n" and waited == []
-
-
-def test_another_rank_waits_and_names_itself(rank, capsys):
-    waited = rank(2)
-    assert failure("no such thing") == "at once, with 2"
-    assert capsys.readouterr().err == "error on rank 2: no such thing\n" and waited == [10.0]
-
-
-def test_the_named_rank_prints_when_rank_0_is_lost(rank, capsys):
-    waited = rank(1)
-    assert failure("rank 0 is lost", 1, 1) == "at once, with 1"
-    assert capsys.readouterr().err == "error: rank 0 is lost\n" and waited == []
+@pytest.mark.parametrize(
+    ("number", "reporting", "where", "waits"),
+    [(0, (), "", []), (2, (), " on rank 2", [10.0]), (1, (2, 1), "", [])],
+)
+def test_rank_0_or_the_named_one_prints_at_once_and_others_wait(
+    rank, capsys, number, reporting, where, waits
+):
+    """They name themselves; another rank is named where rank 0 is lost."""
+    waited = rank(number)
+    assert failure("no such thing", *reporting) == "at once, with 2"
+    assert capsys.readouterr().err == f"error{where}: no such thing\n" and waited == waits
 
 
 def test_a_rank_that_is_none_ends_the_command_in_one_line(monkeypatch):

@@ -82,6 +82,11 @@ def rewrite(folder, **changes):
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
+def rewrite_task(folder, **changes):
+    config = json.loads((folder / "loss.json").read_text())["config"]
+    rewrite(folder, config={**config, "task": {**config["task"], **changes}})
+
+
 def swapped_shapes(folder):
     shapes = json.loads((folder / "loss.json").read_text())["parameter_shapes"]
     shapes["head/kernel"], shapes["context/kernel"] = (
@@ -96,19 +101,11 @@ def wrong_family(folder):
 
 
 def another_body(folder):
-    config = json.loads((folder / "loss.json").read_text())["config"]
-    rewrite(
-        folder,
-        config={**config, "task": {**config["task"], "family": "random_hopper", "frame_skip": 4}},
-    )
+    rewrite_task(folder, family="random_hopper", frame_skip=4)
 
 
 def importing_family(folder):
-    config = json.loads((folder / "loss.json").read_text())["config"]
-    rewrite(
-        folder,
-        config={**config, "task": {**config["task"], "family": "gymnasium:antigravity:Evil-v0"}},
-    )
+    rewrite_task(folder, family="gymnasium:antigravity:Evil-v0")
 
 
 def oversized(folder):

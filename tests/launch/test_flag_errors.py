@@ -15,11 +15,6 @@ LISTED = "`settings` lists those of EPG, with --system=maml|metagenrl|rl2 others
     ("error", "words", "line"),
     [
         (
-            ILLEGAL("flag --seed=abc: invalid literal for int() with base 10: 'abc'"),
-            ["--seed=abc"],
-            "flag --seed=abc: 'abc' is no whole number",
-        ),
-        (
             ILLEGAL("flag --config.a.b=x: could not convert string to float: 'x'"),
             ["--config.a.b=x"],
             "flag --config.a.b=x: 'x' is no number",
@@ -41,11 +36,6 @@ LISTED = "`settings` lists those of EPG, with --system=maml|metagenrl|rl2 others
             KeyError('"foo"'),
             ["--config=point_goal", "--config.task.physics=exact", "--config.loss.foo=1"],
             f'--config.loss.foo names no setting: "foo". {LISTED}',
-        ),
-        (
-            AttributeError('epoch. Did you mean "epochs" instead of "epoch"?'),
-            ["--config.evolution.epoch=1"],
-            f'--config.evolution.epoch names no setting: epoch; did you mean "epochs"? {LISTED}',
         ),
         (
             KeyError('"other"'),

@@ -1,4 +1,4 @@
-"""launch.list and launch.render, as a user runs them."""
+"""launch.render, as a user runs it, and what draws."""
 
 import ctypes.util
 
@@ -33,22 +33,6 @@ def can_draw() -> str:
 
 REASON = can_draw()
 needs_gl = pytest.mark.skipif(bool(REASON), reason=REASON)
-
-
-@pytest.mark.slow
-def test_every_family_is_listed_with_its_sizes_and_ranges():
-    process = commands.run("list")
-    assert process.returncode == 0 and process.stderr == "", process.stderr
-    for name, kind in FAMILIES.items():
-        assert f"{name}: " in process.stdout
-        for quantity in kind.quantities:
-            assert f"  {quantity.name}: " in process.stdout
-    assert "gravity: -20 to -2 (m/s^2); out of distribution -2 to -1" in process.stdout
-    assert "direction: -1 or 1" in process.stdout
-    assert (
-        "observation 11, action 3; at most 1000 env steps an episode, each 8 ms, 4 physics steps"
-        in process.stdout
-    )
 
 
 @pytest.mark.slow
@@ -89,11 +73,6 @@ def test_an_agent_with_a_loss_learns_and_its_final_episodes_start_afresh(tmp_pat
             assert picture.width == 600
         pictures.append(path.read_bytes())
     assert pictures[0] != pictures[1]
-
-
-def test_a_backend_that_mujoco_does_not_know_is_refused_in_one_line(monkeypatch):
-    monkeypatch.setenv("MUJOCO_GL", "foo")
-    assert "MUJOCO_GL" in commands.refused("list")
 
 
 @pytest.mark.skipif(bool(ctypes.util.find_library("OSMesa")), reason="the library is installed")

@@ -23,17 +23,13 @@ def words(monkeypatch):
     return words
 
 
-@pytest.mark.parametrize("name", ["gymnasium:MineOfTest-v0", "gymnasium:MineOfTest-v0@25", "mine"])
-def test_the_file_is_named_for_what_it_registers(words, name):
-    assert config_flag.config_flag_for(name) == " '--config=my file.py:a'"
-    assert config_flag.test_flags_for(name) == (
-        " '--config=my file.py:a' --config.task.range=nominal"
-    )
-
-
-@pytest.mark.parametrize("name", ["gymnasium:Pendulum-v1", "gymnasium:Reacher-v5@50", "point_goal"])
-def test_it_is_not_for_what_packages_have(words, name):
-    assert config_flag.test_flags_for(name) == config_flag.config_flag_for(name) == ""
+def test_the_file_is_named_for_what_it_registers_and_not_for_what_packages_have(words):
+    for name in ("gymnasium:MineOfTest-v0", "gymnasium:MineOfTest-v0@25", "mine"):
+        file = " '--config=my file.py:a'"
+        assert config_flag.config_flag_for(name) == file
+        assert config_flag.test_flags_for(name) == f"{file} --config.task.range=nominal"
+    for name in ("gymnasium:Pendulum-v1", "gymnasium:Reacher-v5@50", "point_goal"):
+        assert config_flag.test_flags_for(name) == config_flag.config_flag_for(name) == ""
 
 
 def test_nothing_is_named_without_a_config(monkeypatch):

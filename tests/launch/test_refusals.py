@@ -1,7 +1,8 @@
 """Commands refuse what cannot be in one line, before they do or write anything.
 
 One row for each kind of error that a command finds itself, and one for the way of an error of the
-package to the user; what the package refuses is tested beside it.
+package to the user; what the package refuses is tested beside it, and some of what is refused
+before TensorFlow is imported in test_surroundings.py.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from tests.launch import commands
 from tests.launch.systems import SYSTEMS
 
 LOSS = commands.ROOT / "tests" / "golden" / "run" / "best"
-UNUSED = "=point_goal is a loss of EPG, to which this does not apply; leave it out"
 NO_EFFECT = " has no effect here"
 RENDER = "--loss=none --config=goal_ant --view=path"
 STUDY = "--loss=point_goal --output_dir=OUT"
@@ -37,7 +37,6 @@ REFUSED = {
     "meta_train": [
         ("", "--config"),
         ("--config=configs/nothing.py", "configs/nothing.py"),
-        ("--config=configs/random_hopper.py:huge", ":huge"),
         ("--config=point_goal", "--run_dir"),
         (
             "evolution --epochs=3",
@@ -45,7 +44,10 @@ REFUSED = {
         ),
         ("evolution --run_dri=a", "did you mean --run_dir? --help lists all"),
         ("--config.task.range=nominal", "a setting of --config, which is not given; name one"),
-        ("evolution --config.evolution.epoch=3", "--config.evolution.epoch names no setting"),
+        (
+            "evolution --config.evolution.epoch=3",
+            '--config.evolution.epoch names no setting: epoch; did you mean "epochs"? `',
+        ),
         ("evolution --config.policy.log_deviation=-1", "it is called log_std now"),
         ("evolution --config.evolution.epochs=many", "'many' is no whole number"),
         ("evolution --config.inner.minibatch=5", "config.inner.minibatch=5"),
@@ -54,11 +56,12 @@ REFUSED = {
         ("evolution fast", "fast"),
         ("evolution --begin_with=nothing", "nothing"),
         ("evolution --begin_scale=0.5", "scales the policy of --begin_with, which is not given"),
-        ("metagenrl --config.environments=('gymnasium:CartPole-v1',)", "actions are discrete"),
-        ("metagenrl --config.environments=('gymnasium:None-v9',)", "environments: environment"),
+        (
+            "metagenrl --config.environments=('gymnasium:CartPole-v1',)",
+            "config.environments: environment gymnasium:CartPole-v1: its actions are discrete",
+        ),
         ("metagenrl --config.environments=point_goal,random_hopper", "several are written as"),
         ("maml --begin_with=point_goal", "--begin_with=point_goal is for runs"),
-        ("rl2 --config.trials=5", "config.ppo.minibatches=2 does not divide"),
         ("--resume --run_dir=DIR", "--run_dir=DIR: there is no run to resume in it"),
         ("--resume --run_dir=FOREIGN", "'mine'"),
         ("--resume --run_dir=DAMAGED", "--run_dir='DAMAGED': config.json there is damaged"),
@@ -66,20 +69,15 @@ REFUSED = {
         ("--flagfile=PIPE", "--flagfile: PIPE: the file of flags is no regular file"),
         *(
             (f"--config=ENDING:{name}", f"ENDING:4 raised {name}, which would end this command")
-            for name in ("SystemExit", "KeyboardInterrupt", "GeneratorExit")
+            for name in ("SystemExit", "KeyboardInterrupt")
         ),
-        *(
-            (f"--config=ENDING:{name}", f"--config='ENDING:{name}' gives no settings ({name}")
-            for name in ("AttributeError", "KeyError", "OSError", "TypeError")
-        ),
-        ("--config=ENDING", "get_config() missing 1 required positional argument: 'name'"),
+        ("--config=ENDING", "--config='ENDING' gives no settings (TypeError: get_config() missing"),
         ("--config=point_goal:night", "this config has no variants; leave out the colon"),
     ],
     "meta_test": [
         ("--loss=DIR/none", "--loss=DIR/none"),
         ("--loss=point_goal,point_goal", "names a loss twice"),
         ("--loss=OBJECTIVE,point_goal", "--loss=OBJECTIVE,point_goal names objectives"),
-        ("--loss=point_goal,OBJECTIVE", "--loss=point_goal,OBJECTIVE names objectives"),
         ("--loss=ODD", "--loss=ODD: the facts in loss.json have seed=[1], which is no"),
         ("--loss=LOSS --output_dir=DIR", "DIR"),
         ("--loss=LOSS --output_dir=RUN --overwrite", "belongs to a run or loss"),
@@ -91,26 +89,23 @@ REFUSED = {
             f"--config.task.physics=coarse{NO_EFFECT}: --physics says in which physics",
         ),
         ("--loss=point_goal --config=point_goal --config.inner.updates=3", NO_EFFECT),
-        ("--loss=point_goal --environment=point_goal", f"--environment=point_goal: --loss{UNUSED}"),
-        ("--loss=point_goal --env_steps=40", f"--env_steps=40: --loss{UNUSED}"),
-        ("--loss=point_goal --episodes=2", f"--episodes=2: --loss{UNUSED}"),
+        (
+            "--loss=point_goal --episodes=2",
+            "--episodes=2: --loss=point_goal is a loss of EPG, to which this does not apply",
+        ),
         ("--loss=point_goal --compare=sacc", "--compare='sacc' is no method"),
         ("--loss=point_goal --alpha=1.5", "alpha"),
-        ("--loss=point_goal --alpha=nan", "--alpha=nan must be a finite number"),
         ("--loss=point_goal --compare_updates=0", "compare_updates"),
         ("--loss=point_goal --save_policy=EXPORT --overwrite", "policy.json is not there"),
         ("--loss=OBJECTIVE --updates=3", "--updates=3: --loss="),
     ],
     "export": [
         ("--output_dir=OUT", "--loss"),
-        ("--loss=point_goal", "--output_dir"),
-        ("--loss=nothing --output_dir=OUT", "nothing"),
         ("--loss=../../etc --output_dir=OUT", "../../etc"),
         ("--loss=point_goal --output_dir=FILE", "FILE"),
         ("--loss=TORN --output_dir=OUT", "--loss=TORN: "),
         ("--loss=EXPORT --output_dir=EXPORT --overwrite", "where losses are kept"),
         ("--loss=EXPORT --output_dir=RUN/best --overwrite", "README.md is not there"),
-        ("--loss=EXPORT --output_dir=PRETRAINED/point_goal --overwrite", "losses are kept"),
         ("--loss=EXPORT --output_dir=PRETRAINED/new --overwrite", "losses are kept"),
         ("--loss=EXPORT --output_dir=RUN/.. --overwrite", "losses are kept"),
         ("--loss=EXPORT --output_dir=DIR/site --overwrite", "is not there"),
@@ -126,9 +121,6 @@ REFUSED = {
         (f"{RENDER} --output=OUT.png --frames=3", "--frames=3 has no effect with --view=path"),
         ("--loss=none --output=OUT.png --size=300", "--size=300 has no effect on a .png"),
         ("--loss=none --output=OUT.gif --size=8x9000", "--size=8x9000 must be WIDTHxHEIGHT"),
-        ("--output=OUT.png", "--loss is missing"),
-        ("--output=OUT.png --loss=none", "--config is missing"),
-        ("--output=OUT.png --loss=nowhere", "--loss=nowhere"),
         ("--output=OUT.png --loss=none --config=random_hopper --view=path", "--view=path"),
         (
             "--output=OUT.png --loss=none --config=gymnasium_env:Pendulum-v1 --view=path",
@@ -151,7 +143,6 @@ REFUSED = {
             "--config=metagenrl_laptop --method=ppo --config.baseline.ppo_learning_rate=1e-2",
             f"--config.baseline.ppo_learning_rate=1e-2{NO_EFFECT}",
         ),
-        ("--config=point_goal --method=ppo_as_epg --budget=16", "--budget=16: --method=ppo_as_epg"),
         (
             "--config=random_reacher:night --config.inner.updates=64 --print_config",
             "config.evolution.longest_life=96",
@@ -172,10 +163,7 @@ REFUSED = {
     "benchmark": [
         ("--config=point_goal --cores=1 --cores=many", "--cores=many"),
         ("--config=point_goal --cores=0", "--cores=0"),
-        ("--config=point_goal --network_milliseconds=nan", "=nan must be a finite number"),
         ("--config=point_goal --cores=1 --shard_lives=", "--shard_lives="),
-        ("--config=point_goal --json=DIR/missing/b.json", "--json="),
-        ("--config=point_goal --json=FILE", "--json="),
         ("--config=point_goal --config.task.physics=exact", NO_EFFECT),
         ("--config=rl2_half_cheetah", "--config=rl2_half_cheetah holds"),
     ],
@@ -183,7 +171,6 @@ REFUSED = {
     "study": [
         ("--measure=adaptation --output_dir=OUT", "--loss is missing"),
         ("--measure=robustness --loss=point_goal", "--output_dir is missing"),
-        ("--measure=adaptation --loss=nothing --output_dir=OUT", "loss of that name"),
         (f"--measure=robustness {STUDY} --lives=1", "lives"),
         (f"--measure=adaptation {STUDY} --config=point_goal --config.inner.updates=3", NO_EFFECT),
         (f"--measure=robustness {STUDY} --config=point_goal --config.sac.batch=64", NO_EFFECT),
@@ -192,9 +179,7 @@ REFUSED = {
         ("", "give either --name=epg.fig5 or --list"),
         ("--list --name=epg.fig5", "give either --name=epg.fig5 or --list"),
         ("--list --output_dir=a", "--output_dir=a goes with --name"),
-        ("--list --runs=nowhere", "--runs=nowhere is no folder"),
         ("--list --runs=", "--runs= is no folder"),
-        ("--list --overwrite", "--overwrite=True goes with --name"),
         ("--name=all,epg.fig99 --output_dir=OUT", "--name='epg.fig99' is no figure"),
     ],
     "report": [
@@ -204,9 +189,7 @@ REFUSED = {
         ("--run_dir=PIPED --output=OUT.html", "the metrics of a run is no regular file"),
         ("--run_dir=WIDE --output=OUT.html", "metrics.csv: line 2 has 0 cells"),
         ("--run_dir=DIR --output=OUT.html", "--run_dir=DIR: this is no run or test"),
-        ("--run_dir=RUN --output=OUT.txt", "must be a file that ends in .html"),
         ("--run_dir=RUN --output=OUT/a.html", "is not a folder that can be written to"),
-        ("--run_dir=RUN --output=FILE.html", "--output=FILE.html: there is such a file"),
     ],
 }
 
@@ -229,8 +212,7 @@ def stands_for(tmp_path_factory, untrained_objective):
     (words["DIR"] / "site" / "assets").mkdir(parents=True)
     (words["DIR"] / "site" / "assets" / "logo.svg").write_text("mine")
     words |= {"FILE": folder / "file", "SEARCH": folder / "td3.json"}
-    for path in (words["FILE"], words["FILE"].with_suffix(".html")):
-        path.write_text("mine")
+    words["FILE"].write_text("mine")
     words["SEARCH"].write_text('{"format_version": 1, "baseline": "td3"}')
     return folder, words | {
         "OBJECTIVE": untrained_objective,

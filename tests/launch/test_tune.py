@@ -73,7 +73,7 @@ def test_a_search_into_a_file_that_another_writes_is_refused(tmp_path):
     assert f"--json={path}: another process is writing to this file" in line and not path.exists()
     few = ["--method=ppo_as_epg", "--budget=16"]
     refused = commands.refused("tune", "--config=point_goal", *few, f"--json={path}")
-    assert "--budget=16" in refused and not list(tmp_path.iterdir())
+    assert "--budget=16: --method=ppo_as_epg" in refused and not list(tmp_path.iterdir())
 
 
 def test_the_words_of_flags_are_all_that_there_are():

@@ -52,16 +52,28 @@ def test_a_centred_loss_is_a_valley_around_policy_means_of_zero(
     np.testing.assert_allclose(scored(loss, agent, met), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("factors", [1, 2, 3])
-@pytest.mark.parametrize("products", [A, A + 3])
-def test_a_quadratic_loss_is_the_sum_of_squared_means(
-    make_tiny, make_agent, make_experience, products, factors
+@pytest.mark.parametrize(
+    ("products", "factors", "discrete", "without"),
+    [
+        (A, 1, False, ()),
+        (A + 3, 1, False, ()),
+        (A + 3, 2, False, ()),
+        (A, 3, False, ()),
+        (A, 1, True, ()),
+        (A, 1, False, ("log_prob",)),
+    ],
+)
+def test_a_quadratic_loss_is_the_sum_of_squared_means_or_probabilities(
+    make_tiny, make_agent, make_experience, products, factors, discrete, without
 ):
     """Whatever else is seen; and moved forms move its lowest point to their mean."""
-    experiment = make_tiny(loss={"start": "quadratic", "products": products, "factors": factors})
-    agent, (loss, phi) = make_agent(experiment, P, O, A), make_loss(experiment, start=True)
-    met = make_experience(P, N, M, O, A)
-    means = tf.gather(agent.policy(met.observation[:, -M:]), STEPS, batch_dims=1).numpy()
+    changes = {"products": products, "factors": factors, "without": without}
+    experiment = make_tiny(loss={"start": "quadratic", **changes})
+    agent = make_agent(experiment, P, O, A, discrete=discrete)
+    loss, phi = make_loss(experiment, discrete, start=True)
+    met = make_experience(P, N, M, O, A, discrete=discrete)
+    means = agent.policy.loss_input(met.observation[:, -M:])
+    means = tf.gather(means, STEPS, batch_dims=1).numpy()
     for moved in (0.0, 0.5):
         params = split(phi.copy(), loss.shapes)
         params["products/bias"][:, 0] = -moved  # of the first mean's first factor
@@ -74,20 +86,6 @@ def test_a_quadratic_loss_is_the_sum_of_squared_means(
             squares[..., 0] = np.square(means[..., 0] - moved / 2) - (moved / 2) ** 2
         expected = squares.sum(axis=2).mean(axis=1)
         np.testing.assert_allclose(scored(loss, agent, met), expected, rtol=1e-5, atol=1e-7)
-
-
-def test_a_quadratic_loss_of_choices_is_the_sum_of_soft_squared_probabilities(
-    make_tiny, make_agent, make_experience
-):
-    experiment = make_tiny(loss={"start": "quadratic", "products": A, "factors": 1})
-    agent = make_agent(experiment, P, O, A, discrete=True)
-    loss, _ = make_loss(experiment, discrete=True, start=True)
-    met = make_experience(P, N, M, O, A, discrete=True)
-    chances = agent.policy.loss_input(met.observation[:, -M:])
-    chances = tf.gather(chances, STEPS, batch_dims=1).numpy()
-    expected = 2.0 * (np.sqrt(1.0 + np.square(chances)) - 1.0)
-    expected = expected.sum(axis=2).mean(axis=1)
-    np.testing.assert_allclose(scored(loss, agent, met), expected, rtol=1e-5)
 
 
 def test_probabilities_are_the_first_order_of_a_softmax():

@@ -93,36 +93,6 @@ def test_the_start_leaves_the_other_units_as_drawn(make_tiny):
             np.testing.assert_array_equal(start[name], drawn[name])
 
 
-def test_the_baseline_is_a_matter_of_the_context(make_tiny, make_agent, make_experience):
-    """Weights of the advantage's factor on the context shift the advantage of all steps alike."""
-    experiment = make_tiny(loss={"products": 2, "start": "policy_gradient", "reward": True})
-    agent = make_agent(experiment, P, O, A)
-    loss, _ = make_loss(experiment, start=True)
-    experience = make_experience(P, N, M, O, A)
-    width = sum(channel.width for channel in loss.network.channels if channel.kind != "scored")
-    with tf.GradientTape(watch_accessed_variables=False) as tape:
-        kernel = loss.params["products/kernel"]
-        tape.watch(kernel)
-        losses = scored(loss, agent, experience)
-    slope = tape.gradient(losses, kernel).numpy()[:, width : width + 5, 0]
-    assert np.abs(slope).max() > 1e-2
-
-
-def test_no_products_change_no_shape(make_tiny):
-    """As before there were any: names and sizes of the parameters, and the declared channels."""
-    loss, _ = make_loss(make_tiny())
-    names = ["convolution_1", "convolution_2", "context", "head", "output"]
-    assert [layer.name for layer in loss.layers] == names
-    assert "policy_log_prob" not in [channel.name for channel in loss.network.channels]
-    assert loss.shapes["output/kernel"] == (4, 1)
-    loss, _ = make_loss(make_tiny(loss={"products": 3}))
-    assert [layer.name for layer in loss.layers][4:] == ["products", "output"]
-    assert loss.shapes["products/kernel"] == (O + A + 1 + A + A + 3 + 5 + A, 9)
-    loss, _ = make_loss(make_tiny(loss={"products": 2, "shared_over_actions": True, "features": 4}))
-    assert [layer.name for layer in loss.layers][-3:] == ["products", "output", "features"]
-    assert loss.shapes["products/kernel"] == (4 + 1 + 1 + 1 + 1 + 3 + 5 + 1, 6)
-
-
 @pytest.mark.parametrize(
     ("start", "message"),
     [

@@ -13,10 +13,6 @@ from epg_tf.core.parameters import parameter_count
 from epg_tf.core.types import EnvironmentSpec
 from epg_tf.epg.meta_parameters import initial_phi, vector_shapes
 from epg_tf.losses.channels import declared_channels
-from epg_tf.losses.parameter_shapes import parameter_shapes
-from epg_tf.losses.settings import LossConfig
-from epg_tf.losses.shared_conv import learned_loss
-from epg_tf.losses.temporal_conv import TemporalConvLoss
 from epg_tf.tasks.settings import TaskConfig
 from tests.losses.learned import A, M, N, O, P, make_loss, scored, with_extra
 
@@ -84,14 +80,6 @@ def test_order_means_nothing(make_tiny, make_agent, make_experience, changes):
         scale = np.abs(gradient).max()
         assert scale > 1e-3
         np.testing.assert_allclose(one, gradient, rtol=1e-5, atol=2e-6 * scale)
-
-
-def test_it_is_off_by_default(make_tiny):
-    """Then features change nothing, and the loss is the one that knows its body."""
-    channels = declared_channels(EnvironmentSpec(O, A), LossConfig())
-    shapes = parameter_shapes(channels, LossConfig())
-    assert shapes == parameter_shapes(channels, LossConfig(features=3)) and len(shapes) == 10
-    assert type(learned_loss(P, channels, make_tiny().loss, M)) is TemporalConvLoss
 
 
 def test_what_it_cannot_serve_is_refused(make_tiny):

@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from epg_tf.losses.surrogates import (
-    ProximalPolicyOptimization,
-    Reinforce,
-    ReinforceWithValues,
-    Steps,
-    advantages,
-    standardised,
-)
+from epg_tf.losses.surrogates import SURROGATES, Steps, advantages, standardised
 from tests import reference
 
 P, O, A, M, N = 3, 4, 2, 12, 20  # noqa: E741 (the legend's letter)
@@ -76,13 +69,6 @@ def estimates(config, value_weights, observation, parts):
     return advantage, value
 
 
-LOSSES = {
-    "ppo": ProximalPolicyOptimization,
-    "reinforce": Reinforce,
-    "reinforce_with_values": ReinforceWithValues,
-}
-
-
 def slow_loss(config, old, new, observation, parts, steps):
     """The loss of one life's minibatch; `old` and `new` are (policy weights, value weights)."""
     action, reward, terminated, truncated, _ = parts
@@ -125,7 +111,7 @@ def slow_loss(config, old, new, observation, parts, steps):
 @pytest.mark.parametrize(
     ("changes", "discrete"),
     [
-        *(({"kind": kind}, discrete) for kind in LOSSES for discrete in (False, True)),
+        *(({"kind": kind}, discrete) for kind in SURROGATES for discrete in (False, True)),
         ({"kind": "ppo", "clip": 0.02, "kl_coefficient": 0.5}, False),
         ({"kind": "ppo", "clip": 0.02, "kl_coefficient": 0.5}, True),
         ({"kind": "ppo", "value_coefficient": 0.0}, False),
@@ -145,7 +131,8 @@ def test_values_and_gradients_equal_the_reference(
     """
     experiment = make_tiny(surrogate={"value_hidden": (3,), **changes}, policy={"hidden": (3,)})
     config, met = experiment.surrogate, make_experience(P, N, M, O, A, discrete=discrete)
-    agent, loss = make_agent(experiment, P, O, A, discrete=discrete), LOSSES[config.kind](config)
+    agent = make_agent(experiment, P, O, A, discrete=discrete)
+    loss = SURROGATES[config.kind](config)
     old = [life_parts(agent, met, life)[:2] for life in range(P)]
     prepared = loss.prepare(agent, met)
     for number, variable in enumerate(agent.trainable_variables_of(False, True)):

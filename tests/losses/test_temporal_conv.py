@@ -23,8 +23,10 @@ def test_parameters_of_a_leading_axis_of_one_are_shared(tiny, make_agent, make_e
 
 def test_paper_sizes_give_17285_parameters():
     """Hopper: O 11, A 3, N 512, memory 32, no reward; sizes of section 4."""
-    shapes = parameter_shapes(declared_channels(EnvironmentSpec(11, 3), LossConfig()), LossConfig())
+    channels = declared_channels(EnvironmentSpec(11, 3), LossConfig())
+    shapes = parameter_shapes(channels, LossConfig())
     assert parameter_count(shapes) == 17285
+    assert "policy_log_prob" not in [channel.name for channel in channels]
     assert shapes["convolution_1/kernel"] == (8, 53, 10) and shapes["context/kernel"] == (350, 32)
 
 
@@ -34,18 +36,3 @@ def test_discrete_actions_leave_out_the_log_deviation():
     """
     channels = declared_channels(EnvironmentSpec(11, 3, True), LossConfig())
     assert parameter_count(parameter_shapes(channels, LossConfig())) == 17285 - 3 * 96
-
-
-def test_mean_pooling_frees_phi_from_the_buffer_length():
-    channels = declared_channels(EnvironmentSpec(11, 3), LossConfig(reward=True))
-    counts = {
-        parameter_count(parameter_shapes(channels, LossConfig(pooling="mean", buffer_steps=n)))
-        for n in (64, 512, 1024)
-    }
-    assert len(counts) == 1
-    flat = [
-        parameter_count(parameter_shapes(channels, LossConfig(buffer_steps=n))) for n in (512, 1024)
-    ]
-    assert (
-        flat[1] - flat[0] == 320 * 36 + 320
-    )  # 37 more steps after the second convolution, 10 filters, 32 units

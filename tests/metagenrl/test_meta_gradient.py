@@ -200,12 +200,11 @@ def test_the_meta_loss_is_minus_the_critics_mean_over_steps():
         assert float(found[member]) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("steps", [1, 2, 3])
-def test_virtual_steps_are_plain_gradient_descent(steps):
+def test_virtual_steps_are_plain_gradient_descent():
     """Each on a batch of its own, at the policy that the last step left; values stay those of the
     first.
     """
-    setting = make_setting()
+    setting, steps = make_setting(), 3
     moved, first = moved_policies(setting, steps)
     critic, weights = tensors(setting.critic), tensors(setting.policy)
     for number, batch in enumerate(setting.batches[:steps]):

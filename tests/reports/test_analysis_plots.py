@@ -45,9 +45,9 @@ def figures():
     }
 
 
-@pytest.mark.parametrize("name", ["change", "sensitivity", "correlation"])
-def test_pictures_are_drawn(name):
-    assert svg(figures()[name]).count(b"<path") > 20
+def test_pictures_are_drawn():
+    for name, figure in figures().items():
+        assert svg(figure).count(b"<path") > 20, name
 
 
 def test_the_bold_life_has_the_median_spike():

@@ -19,9 +19,10 @@ from epg_tf.evaluation.tuning import Trial
 from epg_tf.runs import automatic, settings_search, worth
 from epg_tf.runs.automatic import AutomaticEvolution, Budget, has_stopped_improving
 from epg_tf.runs.config_files import load_experiment, run_settings
-from epg_tf.runs.evolution import evolve_in_folder
+from epg_tf.runs.evolution import EVOLUTION, evolve_in_folder
 from epg_tf.runs.fixed_policy import evolved_policy
-from epg_tf.runs.folder import RunTarget
+from epg_tf.runs.folder import RunFolder, RunTarget
+from epg_tf.runs.identity import RunIdentity
 from epg_tf.runs.metrics import MetricsFile
 from epg_tf.runs.own_families import write_settings
 from epg_tf.runs.settings_search import Begun, Tried, begun_candidates, fitting, ranking
@@ -45,8 +46,8 @@ AGENTS = Agents(3e-3, -1.5, 2)
 NAMED = tuple(f"{group}.{field}" for group, fields in SMALL.items() for field in fields)
 
 
-def budget(seed=0, minutes=1.0, epochs=10):
-    evolution = dataclasses.replace(GIVEN.evolution, epochs=epochs)
+def budget(seed=0, minutes=1.0):
+    evolution = dataclasses.replace(GIVEN.evolution, epochs=10)
     given = dataclasses.replace(GIVEN, evolution=evolution)
     return Budget(given, (*NAMED, "evolution.epochs"), seed, minutes)
 
@@ -91,7 +92,10 @@ def _short(monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_best_candidate_evolves_and_its_config_repeats_the_run(tmp_path):
+def test_the_best_candidate_evolves_and_its_config_repeats_the_run(tmp_path, monkeypatch):
+    """Its epochs are fixed, so all are done, though it is late and has stopped to improve."""
+    monkeypatch.setattr(automatic, "has_stopped_improving", lambda rows: True)
+    monkeypatch.setattr(automatic, "_LATE", 0.0)
     lines = []
     work = AutomaticEvolution(budget(), RunTarget(tmp_path / "run"), lines.append)
     assert work.run() == tmp_path / "run" / "1"
@@ -155,7 +159,8 @@ def test_a_search_that_was_killed_with_nothing_but_the_policy_plans_the_rest(tmp
     assert work._settings_of(1).loss.start == "centred"
 
 
-def test_a_candidate_that_the_fixed_policy_does_not_fit_is_left_out(tmp_path):
+def test_a_candidate_that_the_fixed_policy_does_not_fit_is_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr("epg_tf.runs.fixed_policy.evolve", lambda *given: [])  # as it begins
     inner = dataclasses.replace(GIVEN.inner, centred_observations=False)
     given = {name: dataclasses.replace(GIVEN, inner=inner) for name in ("centred", "around_policy")}
     other = dataclasses.replace(GIVEN, task=dataclasses.replace(GIVEN.task, episode_limit=2))
@@ -164,14 +169,14 @@ def test_a_candidate_that_the_fixed_policy_does_not_fit_is_left_out(tmp_path):
     assert set(begun_candidates(given, 0, policy)) == {"centred"}
 
 
-@pytest.mark.slow
 def test_a_config_repeats_the_run_of_a_family_of_a_users_file(tmp_path):
     mine = tmp_path / "mine.py"
     mine.write_text("def get_config(variant):\n    return {'task': {}}\n")
-    work = AutomaticEvolution(budget(), RunTarget(tmp_path / "run"))
-    path = write_settings(f"{mine}:a", work.run())
+    run = tmp_path / "run" / "1"
+    RunFolder(RunIdentity(EVOLUTION, GIVEN.to_mapping(), 0), RunTarget(run)).close()
+    path = write_settings(f"{mine}:a", run)
     assert path == tmp_path / "run" / "settings.py"
-    assert load_experiment(str(path)) == run_settings(tmp_path / "run" / "1")
+    assert load_experiment(str(path)) == run_settings(run)
 
 
 @pytest.mark.slow
@@ -243,22 +248,18 @@ def test_a_stopped_budget_goes_on_to_the_same_bits(tmp_path, monkeypatch):
     assert whole == stopped
 
 
-def test_epochs_that_are_fixed_are_all_done(tmp_path, monkeypatch):
-    monkeypatch.setattr(automatic, "has_stopped_improving", lambda rows: True)
-    monkeypatch.setattr(automatic, "_LATE", 0.0)
-    AutomaticEvolution(budget(epochs=6), RunTarget(tmp_path / "run")).run()
-    assert run_settings(tmp_path / "run" / "1").evolution.epochs == 6
-    assert not (tmp_path / "run" / "2").exists()
-
-
-def test_another_budget_is_refused_and_nothing_is_lost(tmp_path):
+def test_another_budget_is_refused_and_nothing_is_lost(tmp_path, monkeypatch):
     """Nor is a search overwritten that goes on."""
+    monkeypatch.setattr(AutomaticEvolution, "_run", stop)
     first = AutomaticEvolution(budget(), RunTarget(tmp_path / "run"))
     (tmp_path / "run" / "search.json").write_text("{}")
     with pytest.raises(RecordError, match="another process is writing"):
         AutomaticEvolution(budget(), RunTarget(tmp_path / "run", overwrite=True))
     assert (tmp_path / "run" / "search.json").read_text() == "{}"
-    first.run()
+    with pytest.raises(Interrupted):
+        first.run()
+    (tmp_path / "run" / "1").mkdir()
+    (tmp_path / "run" / "1" / "metrics.csv").write_text("epoch\n")
     before = sorted(path for path in (tmp_path / "run").rglob("*") if path.is_file())
     for other in (budget(seed=1), budget(minutes=2.0)):
         with pytest.raises(RecordError, match="another family, seed, budget or settings"):
@@ -313,17 +314,6 @@ def test_a_run_that_failed_late_is_best_where_it_was_validated_best(tmp_path):
     assert work._best() == tmp_path / "run" / "1"
 
 
-def test_runs_that_all_fail_are_said_to(tmp_path, monkeypatch):
-    def fail(self, number, metrics):
-        raise RunFailed(f"the lives of run {number} failed")
-
-    monkeypatch.setattr(AutomaticEvolution, "_seconds_of", lambda self, number: 1.0)
-    monkeypatch.setattr(AutomaticEvolution, "_session", fail)
-    work = AutomaticEvolution(Budget(GIVEN, NAMED, 0, 1.0), RunTarget(tmp_path / "run"))
-    with pytest.raises(RunFailed, match="of run 2 failed"):
-        work.run()
-
-
 def test_candidates_whose_agents_all_failed_are_not_run_after_a_resume(tmp_path, monkeypatch):
     class Failing(Search):
         def run(self):
@@ -339,11 +329,12 @@ def test_candidates_whose_agents_all_failed_are_not_run_after_a_resume(tmp_path,
         tried.append(self._record["runs"][number - 1]["name"])
         if len(tried) == 1:
             raise Interrupted
-        raise RunFailed("it fails")
+        raise RunFailed(f"the lives of run {number} failed")
 
     monkeypatch.setattr(AutomaticEvolution, "_session", fail)
-    for resume, expected in ((False, Interrupted), (True, RunFailed)):
-        with pytest.raises(expected):
+    failed = (True, RunFailed, "of run 2 failed")
+    for resume, expected, message in ((False, Interrupted, None), failed):
+        with pytest.raises(expected, match=message):
             AutomaticEvolution(
                 Budget(GIVEN, NAMED, 0, 1.0), RunTarget(tmp_path / "run", resume=resume)
             ).run()
@@ -466,6 +457,7 @@ def test_what_has_become_worse_begins_again_by_smaller_steps(monkeypatch):
         gentle = [each for each in tried if each.gentle]
         assert [each.name for each in gentle] == expected
         assert (ranking(tried)[0].name == "falling") == bool(free)
+        assert {each.agents for each in tried} == {Agents.of(GIVEN)}  # which are fixed
 
 
 @pytest.mark.parametrize(
@@ -562,14 +554,6 @@ def test_a_longer_budget_tries_more_settings_of_baselines(monkeypatch, tmp_path,
     monkeypatch.setattr(worth, "Search", Counted)
     measured = worth.Worth(SimpleNamespace(experiment=GIVEN), tmp_path, 0, seconds)
     assert measured._tuned("ppo", GIVEN) == GIVEN and asked == [settings]
-
-
-def test_settings_that_are_fixed_are_the_only_ones(monkeypatch):
-    monkeypatch.setattr(settings_search, "_Candidate", _Fake)
-    tried = list(
-        settings_search.SettingsSearch({"fast": Begun(GIVEN, None)}, (), 0, 60.0, 1.0).run()
-    )
-    assert {each.agents for each in tried} == {Agents.of(GIVEN)}
 
 
 def row(mean, ahead=None, failed=0):

@@ -97,16 +97,6 @@ def test_two_ranks_share_a_folder_and_give_the_same_bits(finished, tiny, tmp_pat
     assert one == other and objective(tmp_path / "run") == objective(finished)
 
 
-def test_stop_ends_the_run_within_a_round(tiny, tmp_path):
-    lines = []
-    target = RunTarget(tmp_path / "run")
-    session = Session(MetaGenRLSystem(tiny, 0), target, lines.append)
-    session.stop()
-    with contextlib.closing(session), pytest.raises(Interrupted):
-        next(session.steps())
-    assert lines[-1] == "stopped after round 0 of 3"
-
-
 def test_checkpoints_of_another_version_cannot_be_restored(finished, tiny, tmp_path):
     """An older version named an array of the agents in another way."""
     shutil.copytree(finished, tmp_path / "run")
@@ -144,13 +134,7 @@ def other_agents(path):
     checkpoints.save(path.parent, 1, arrays, {}, 9)
 
 
-def no_file(path):
-    """Puts a folder where the file was."""
-    path.unlink()
-    path.mkdir()
-
-
-@pytest.mark.parametrize("damage", [emptied, other_version, other_agents, no_file])
+@pytest.mark.parametrize("damage", [emptied, other_version, other_agents])
 def test_one_unreadable_file_of_steps_costs_no_checkpoint(tiny, left, tmp_path, damage):
     """Whatever is wrong with it: the newest round is restored, and the file is named."""
     folder = shutil.copytree(left, tmp_path / "run")
@@ -190,7 +174,9 @@ def test_no_newer_checkpoint_is_skipped_without_a_word(tiny, left, tmp_path):
 
 
 def test_an_objective_newer_than_its_agents_is_gone_before_they_go_on(tiny, left, tmp_path):
-    """Else agents of the new round 2 could meet the objective of the old one after a kill."""
+    """Else agents of the new round 2 could meet the objective of the old one after a kill. It is
+    stopped within that round.
+    """
     folder = shutil.copytree(left, tmp_path / "run")
     emptied(folder / "agents" / "shard_001" / "weights" / "epoch_00000002.npz")
     (folder / "objectives" / "round_00000002_old").mkdir()  # a user's copy
@@ -206,7 +192,6 @@ def test_an_objective_newer_than_its_agents_is_gone_before_they_go_on(tiny, left
 @pytest.mark.parametrize(
     ("broken", "factor", "reason"),
     [
-        ("reward", np.nan, "the reward was not finite at env step 1 of round 1"),
         ("observe", np.nan, "the observation was not finite at env step 1 of round 1"),
         ("reward", 1e30, "a gradient or the critics' error was not finite at env step"),
     ],

@@ -192,25 +192,21 @@ def test_a_finished_run_can_be_read(case, finished, capsys):
 
 
 def test_an_abandoned_run_is_resumed_to_the_same_bits(case, finished, tmp_path):
-    """The caller leaves the loop; the last time after all steps, before the run is finished."""
+    """The caller leaves the loop and is told where the run is; the last time it is after all steps,
+    before the run is finished.
+    """
     folder = tmp_path / "run"
-    for count in (1, 2):
-        assert len(case.run(folder, count, resume=True)[0]) == count
-    assert not epg_tf.read_run(folder).finished
+    for count, done in ((1, 1), (2, 3)):
+        results, lines = case.run(folder, count, resume=True)
+        assert len(results) == count
+        assert lines[-1] == (
+            f"stopped after {case.unit} {done} of 3; its checkpoint is in {folder}/checkpoints"
+        )
+        record = epg_tf.read_run(folder)
+        assert not record.finished and record.final is None and len(record.metrics) == done
     results, lines = case.run(folder, resume=True)
     assert results == [] and lines[0].startswith("all 3 ")
     assert case.left(folder) == case.left(finished)
-
-
-def test_a_caller_that_leaves_the_loop_is_told_where_the_run_is(case, tmp_path):
-    folder = tmp_path / "run"
-    results, lines = case.run(folder, 1)
-    assert len(results) == 1
-    assert lines[-1] == (
-        f"stopped after {case.unit} 1 of 3; its checkpoint is in {folder}/checkpoints"
-    )
-    record = epg_tf.read_run(folder)
-    assert not record.finished and record.final is None and len(record.metrics) == 1
 
 
 def test_a_stop_ends_the_run(case, tmp_path):

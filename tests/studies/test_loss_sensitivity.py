@@ -36,7 +36,7 @@ KINDS = {
 }
 
 
-def begun(experiment, random_phi=True):
+def begun(experiment):
     """Returns a learner with P lives whose memories and policies are far from 0."""
     learner = Learner(P, EnvironmentSpec(O, A), experiment, measure_kl=False)
     generator = np.random.default_rng(3)

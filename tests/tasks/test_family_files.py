@@ -106,7 +106,6 @@ MISTAKES = {
         ),
         "no id": ('    env_id = "Pendulum-v1"\n', "", "has no env_id"),
         "unknown id": ("Pendulum-v1", "Pendulum-v9", "env_id='Pendulum-v9' is unknown"),
-        "a module": ("Pendulum-v1", "evil:Pendulum-v1", "would import a module"),
         "another base": ("(GymnasiumFamily)", "", "must be a subclass of BodyFamily or"),
         "misspelt quantity": ('task["torque"]', 'task["tork"]', "configure() raised KeyError at"),
         "unread quantity": ('float(task["torque"])', "1.0", "reads task['torque']"),
@@ -276,10 +275,7 @@ def test_the_family_has_the_registered_limit_unless_it_sets_one():
         assert registry.named_environment(NAME).episode_limit == limit
 
 
-@pytest.mark.parametrize(
-    ("family", "limit"),
-    [("gymnasium:Pendulum-v1", 200), ("gymnasium:Reacher-v5", 50), ("walker2d", 1000)],
-)
+@pytest.mark.parametrize(("family", "limit"), [("gymnasium:Pendulum-v1", 200), ("walker2d", 1000)])
 def test_an_environment_without_a_limit_has_the_registered_one(family, limit):
     assert registry.usual_limit(family) == limit
     assert registry.named_environment(family).episode_limit == limit

@@ -140,11 +140,6 @@ FAULTS = {
         step_with(lambda self, o, r, te, tr, i: (o, r, None, tr, i)),
         r"its step\(\) returns terminated=None; return True or False",
     ),
-    "an error": (
-        step_with(lambda self, *values: 1 / 0),
-        r"step raised ZeroDivisionError at test_gymnasium_probe\.py:\d+ \(division by zero\); "
-        r"correct the environment, .*",
-    ),
     "an error in the standard library": (
         step_with(lambda self, *values: statistics.mean([])),
         r"step raised StatisticsError at test_gymnasium_probe\.py:\d+ \(mean .*\); correct .*",
@@ -186,8 +181,9 @@ def generators():
     return [np.random.default_rng(number) for number in (2, 4, 6)]
 
 
-@pytest.mark.parametrize("key", ["is_success", "success"])
-@pytest.mark.parametrize("kind", [bool, np.bool_, float, np.array])
+@pytest.mark.parametrize(
+    ("key", "kind"), [("is_success", bool), ("success", float), ("success", np.array)]
+)
 def test_success_is_what_the_environment_reports(made, key, kind):
     """Of every step; by agents that push to the right, in rows stepped together and one by one."""
     reports = step_with(
@@ -324,7 +320,6 @@ def test_keyword_arguments_follow_the_id(made):
     ("keywords", "line"),
     [
         ("?", "'' after '?' is no keyword argument; write NAME=VALUE with VALUE in JSON"),
-        ("?scale=", "'scale=' after '?' is no keyword argument"),
         ("?scale=__import__('os')", "after '?' is no keyword argument"),
         ("?scale=1&scale=2", "'scale=2' after '?' is no keyword argument"),
         ("?render_mode=null", "render_mode is chosen by what draws"),
@@ -361,7 +356,7 @@ def test_choices_keep_the_environments_own_numbers(made):
         batched.step(np.array([-3, 1]))
     trials = TrialEnvironment(family, 2, 5)
     _, taken = trial_specs(family)
-    assert (taken.minimum, taken.maximum) == (0, 4)
+    assert (taken.dtype.name, int(taken.minimum), int(taken.maximum)) == ("int32", 0, 4)
     trials.begin([LifeKey(0, "test", 0, number) for number in range(2)])
     seen = trials.step(np.array([0, 4])).observation
     np.testing.assert_array_equal(seen[:, 2:7], np.eye(5)[[0, 4]])

@@ -6,7 +6,6 @@ import gymnasium
 import numpy as np
 import pytest
 
-import epg_tf
 from epg_tf.tasks.gymnasium_environment import TaskEnv
 from epg_tf.tasks.gymnasium_vector import TaskVectorEnv
 from epg_tf.tasks.registry import FAMILIES
@@ -95,10 +94,6 @@ class TestRefusals:
         vector.reset(seed=0)
         with pytest.raises(ValueError, match=f"^{line}"):
             call(vector)
-
-    def test_a_family_that_does_not_exist(self):
-        with pytest.raises(epg_tf.ConfigError, match="'walker' is not a task family"):
-            TaskVectorEnv(P, "walker", 25)
 
 
 def test_discrete_actions_are_the_numbers_of_single_environments(monkeypatch):

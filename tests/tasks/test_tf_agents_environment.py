@@ -44,8 +44,7 @@ def assert_same(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) 
         np.testing.assert_array_equal(values, other[name], name)
 
 
-@pytest.mark.parametrize("identifier", ["CartPole-v1", "Pendulum-v1", "Acrobot-v1"])
-@pytest.mark.parametrize("population", [1, 3])
+@pytest.mark.parametrize(("identifier", "population"), [("CartPole-v1", 1), ("Pendulum-v1", 3)])
 def test_gymnasiums_environments_fit_their_specs(identifier, population):
     environment = TaskEnvironment(
         make_family(TaskConfig(f"gymnasium:{identifier}", 1, 30)), population, seed=1
@@ -70,24 +69,18 @@ def test_environments_are_loaded_by_name_or_from_settings():
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
-class TestEveryFamily:
-    """What TF-Agents asks of an environment."""
-
-    def test_time_steps_fit_the_specs(self, name):
-        environment = TaskEnvironment(FAMILIES[name](2, 15), 3, seed=1)
-        assert environment.batched and environment.batch_size == 3
-        validate_py_environment(environment, episodes=3)
-
-    def test_specs_say_sizes_bounds_and_names(self, name):
-        family = FAMILIES[name](2, 15)
-        environment = TaskEnvironment(family, 2, seed=1)
-        infinity = np.finfo(np.float32).max  # TF-Agents'
-        seen = (family.observation_size,), np.float32, -infinity, infinity, "observation"
-        low, high = (bound.astype(np.float32) for bound in family.action_bounds)
-        taken = (family.action_size,), np.float32, low, high, "action"
-        found = environment.observation_spec(), environment.action_spec()
-        for spec, wanted in zip(found, (seen, taken), strict=True):
-            assert spec == BoundedArraySpec(*wanted) and spec.name == wanted[-1]
+def test_specs_say_sizes_bounds_and_names_and_time_steps_fit_them(name):
+    family = FAMILIES[name](2, 15)
+    environment = TaskEnvironment(family, 3, seed=1)
+    assert environment.batched and environment.batch_size == 3
+    infinity = np.finfo(np.float32).max  # TF-Agents'
+    seen = (family.observation_size,), np.float32, -infinity, infinity, "observation"
+    low, high = (bound.astype(np.float32) for bound in family.action_bounds)
+    taken = (family.action_size,), np.float32, low, high, "action"
+    found = environment.observation_spec(), environment.action_spec()
+    for spec, wanted in zip(found, (seen, taken), strict=True):
+        assert spec == BoundedArraySpec(*wanted) and spec.name == wanted[-1]
+    validate_py_environment(environment, episodes=3)
 
 
 def by_hand(family, population: int, seed: int, actions: np.ndarray) -> dict[str, np.ndarray]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import LifeKey
@@ -11,7 +10,6 @@ from epg_tf.tasks.episodes import Episodes
 from epg_tf.tasks.hidden_goal import HiddenGoal
 from epg_tf.tasks.registry import simulate
 from epg_tf.tasks.trials import TrialEnvironment, trial_specs
-from tests.tasks.families import Compass
 
 FIRST, MID, LAST = 0, 1, 2
 
@@ -112,16 +110,11 @@ def test_episodes_can_begin_anew_within_a_trial():
     assert environment.ended.returns.tolist() == [1.0] and environment.episode.tolist() == [1]
 
 
-@pytest.mark.parametrize("family", [HiddenGoal, Compass])
-def test_specs_are_of_what_is_seen_and_done_and_discrete_actions_are_seen_one_hot(family):
-    environment = TrialEnvironment(family(2, 3), 2, 6)
+def test_specs_are_of_what_is_seen_and_done():
+    """Discrete actions are in test_gymnasium_probe.py."""
+    environment = TrialEnvironment(HiddenGoal(2, 3), 2, 6)
     seen, action = trial_specs(environment.family)
     start = environment.begin([LifeKey(0, "test", 0, number) for number in range(2)])
     assert start.observation.shape == (2, *seen.observation.shape)
     assert start.observation.dtype == seen.observation.dtype.as_numpy_dtype
-    if family is Compass:
-        assert (action.dtype.name, int(action.minimum), int(action.maximum)) == ("int32", 0, 3)
-        before = environment.step(np.array([2, 0], np.int32)).observation[:, -6:-2]
-        assert before.tolist() == [[0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0]]
-    else:
-        assert (action.shape, float(action.minimum), float(action.maximum)) == ((2,), -1.0, 1.0)
+    assert (action.shape, float(action.minimum), float(action.maximum)) == ((2,), -1.0, 1.0)
