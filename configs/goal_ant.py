@@ -82,6 +82,7 @@ def _around_policy(usual: Experiment) -> Experiment:
             validation_period=6,
             validation_lives=32,
         ),
+        surrogate=dataclasses.replace(usual.surrogate, baseline_learning_rate=3e-4),
         ppo=PPOConfig(
             update_period=64,
             minibatch=64,
