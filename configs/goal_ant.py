@@ -10,11 +10,11 @@ All also exist with the suffix `_right_half`, `_forward_backward` or `_no_reset`
 Goals lie in all directions, with `_right_half` only in front of the ant;
 config.task.range="out_of_distribution" then means those behind it (Figure 18). Not in the paper:
 frame_skip and episode limit (Gymnasium's), distances. PPO of `laptop` is of epg-tf tune
-(results/records), with goals in front, and so is that of all nights, whose other baselines are
-tuned with goals in all directions; others have defaults. The nights have a small loss and short
-lives of evolution, to begin around a fixed policy for goals at +x, whose gait --begin_scale makes
-slower; in exact physics, because slow gaits of coarse physics do not carry over (docs/lessons.md
-has the commands and what came of them).
+(results/records), with goals in front, and so is that of all nights; their other baselines, PPO
+with EPG's M among them, are tuned with goals in all directions; others have defaults. The nights
+have a small loss and short lives of evolution, to begin around a fixed policy for goals at +x,
+whose gait --begin_scale makes slower; in exact physics, because slow gaits of coarse physics do not carry
+over (docs/lessons.md has the commands and what came of them).
 """
 
 import dataclasses

@@ -9,8 +9,10 @@ from epg_tf.baselines.linear_baseline import (
     complete,
     features,
     returns_to_go,
+    standardised_advantages,
     values,
 )
+from epg_tf.losses.surrogates import Steps
 
 LIMIT = 5
 
@@ -37,6 +39,17 @@ def test_features_are_those_of_the_paper():
     np.testing.assert_array_equal(found, [[2, -10, 4, 100, 0.5, 0.25, 0.125, 1]])
 
 
+def test_a_linear_return_is_found_before_and_after_each_step():
+    visited = life()
+    truth = np.linspace(-1.0, 1.0, 10)
+    returns = features(visited.observation[0], visited.time[0])[None] @ truth
+    value, following = fitted(visited, returns)
+    np.testing.assert_allclose(value, returns, atol=1e-2)
+    there = features(visited.reached[0], visited.time[0] + 1.0 / LIMIT)[None] @ truth
+    np.testing.assert_allclose(following[~visited.ended], there[~visited.ended], atol=2e-2)
+    assert not following[visited.ended].any()
+
+
 def test_the_ridge_is_a_share_of_the_number_of_samples():
     """Only the constant feature is not 0: its weight is sum(R) / (T + 1e-5 T)."""
     nothing = np.zeros((1, 20, 3))
@@ -61,3 +74,11 @@ def test_returns_end_with_their_episode():
     np.testing.assert_allclose(found, [[2.0, 2.0, 8.0, 8.0]])
     truncated = returns_to_go(reward, np.zeros_like(reward), terminated, 0.5)
     np.testing.assert_array_equal(found, truncated)  # a time limit is an end
+
+
+def test_advantages_are_standardised_in_each_life():
+    reward = np.random.default_rng(0).standard_normal((2, 7)).astype(np.float32)
+    nothing = np.zeros_like(reward)
+    found = standardised_advantages(Steps(reward, *[nothing] * 4), 0.9, 1.0).numpy()
+    np.testing.assert_allclose(found.mean(axis=1), 0, atol=1e-6)
+    np.testing.assert_allclose(found.std(axis=1), 1, atol=1e-5)

@@ -102,7 +102,7 @@ def experiment(name):
 
 @pytest.mark.parametrize("name", sorted(SETTINGS))
 def test_a_config_is_a_valid_experiment(name):
-    """Nights of reaching keep the zero of observations."""
+    """Nights of reaching and of GoalAnt keep the zero of observations."""
     made = experiment(name)
     family = make_family(made.task)
     assert made.evolution.lives % made.compute.shard_lives == 0

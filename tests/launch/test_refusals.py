@@ -69,7 +69,7 @@ REFUSED = {
         ("--flagfile=PIPE", "--flagfile: PIPE: the file of flags is no regular file"),
         *(
             (f"--config=ENDING:{name}", f"ENDING:4 raised {name}, which would end this command")
-            for name in ("SystemExit", "KeyboardInterrupt")
+            for name in ("SystemExit", "KeyboardInterrupt", "GeneratorExit")
         ),
         ("--config=ENDING", "--config='ENDING' gives no settings (TypeError: get_config() missing"),
         ("--config=point_goal:night", "this config has no variants; leave out the colon"),

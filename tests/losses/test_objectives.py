@@ -278,3 +278,13 @@ def test_total_sums_over_steps_and_averages_over_chunks():
         [[[1.0, 2.0, 3.0], [4.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]]
     )
     np.testing.assert_array_equal(total(per_step), [5.0, -0.5])
+
+
+def test_an_objective_without_parameters_is_its_own_model():
+    objective = OffPolicyReinforce(0.99, 0.97)
+    assert objective.function is objective and not objective.params and not objective.shapes
+    assert hash(objective) == hash(OffPolicyReinforce(0.99, 0.97))
+    assert objective != OffPolicyReinforce(0.99, 0.9)
+    objective.load(np.zeros((P, 0), np.float32))
+    with pytest.raises(ValueError, match="has no parameters"):
+        objective.load(np.zeros((P, 1), np.float32))

@@ -13,6 +13,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from epg_tf.core.errors import RecordError
+from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.runs import folder_lock
 from epg_tf.runs.evolution import EVOLUTION
 from epg_tf.runs.folder import RunFolder, RunLength, RunTarget
@@ -60,16 +61,28 @@ def test_epochs_and_threads_may_change(run, make_tiny):
     assert later.facts == facts and later.warnings == []
 
 
-@pytest.mark.parametrize(
-    ("kind", "setting"),
-    [(EVOLUTION, b"| evolution.epochs | "), (METAGENRL, b"| steps_per_agent | ")],
-)
-def test_both_kinds_of_runs_warn_of_missing_rows_and_show_their_settings(tmp_path, kind, setting):
-    identity = RunIdentity(kind, kind.from_mapping({}).to_mapping(), 0)
+@pytest.fixture(scope="module")
+def metagenrl():
+    """Two rounds of 12 env steps."""
+    return MetaGenRLExperiment.from_mapping(
+        {"steps_per_agent": 24, "round_steps": 12, "agent": {"random_steps": 12}}
+    )
+
+
+@pytest.mark.parametrize("kind", ["evolution", "metagenrl"])
+def test_both_kinds_of_runs_warn_of_missing_rows_and_show_their_settings(
+    make_tiny, metagenrl, tmp_path, kind
+):
+    if kind == "evolution":
+        identity, length = identity_of(make_tiny(), 0), RunLength(2, "config.evolution.epochs")
+        setting = b"| evolution.epochs | "
+    else:
+        identity = RunIdentity(METAGENRL, metagenrl.to_mapping(), 0)
+        length, setting = RunLength(2, "config.steps_per_agent", 12), b"| steps_per_agent | 24 |"
     with contextlib.closing(RunFolder(identity, RunTarget(tmp_path / "run"))) as folder:
         for epoch in (2, 3):
             folder.metrics.append({"epoch": epoch})
-        folder.continue_after(2, RunLength(2, "config.evolution.epochs"), ["epoch"])
+        folder.continue_after(2, length, ["epoch"])
         assert folder.warnings == ["metrics.csv has 1 of 2 rows; curve and summary lack the others"]
         events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
         assert setting in events.Tensors("settings")[0].tensor_proto.string_val[0]

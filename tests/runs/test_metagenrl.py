@@ -174,8 +174,8 @@ def test_no_newer_checkpoint_is_skipped_without_a_word(tiny, left, tmp_path):
 
 
 def test_an_objective_newer_than_its_agents_is_gone_before_they_go_on(tiny, left, tmp_path):
-    """Else agents of the new round 2 could meet the objective of the old one after a kill. It is
-    stopped within that round.
+    """Else agents of the new round 2 could meet the objective of the old one after a kill. The run
+    is stopped within that round.
     """
     folder = shutil.copytree(left, tmp_path / "run")
     emptied(folder / "agents" / "shard_001" / "weights" / "epoch_00000002.npz")

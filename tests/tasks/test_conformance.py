@@ -141,10 +141,7 @@ class TestQuantities:
             between = np.corrcoef(np.stack(varying)) - np.eye(len(varying))
             assert np.abs(between).max() < 0.1  # 4.5 deviations of 2000 independent draws
 
-    def test_ranges_are_possible_and_those_out_of_distribution_do_not_overlap_training(self, name):
-        for quantity in FAMILIES[name].quantities:
-            for value in (*quantity.training, *(quantity.shifted or ()), quantity.nominal):
-                assert quantity.allows(value), quantity
+    def test_out_of_distribution_ranges_do_not_overlap_those_of_training(self, name):
         shifted = [
             quantity for quantity in FAMILIES[name].quantities if quantity.shifted is not None
         ]
@@ -174,19 +171,17 @@ class TestQuantities:
                 qvel[-1, 0], qvel[-1, 1]
             )
 
-
-@pytest.mark.parametrize("name", ["random_hopper", "forward_backward_ant"])
-def test_a_named_range_replaces_that_of_training_alone(name):
-    first, *others = FAMILIES[name].quantities
-    low, high = first.training
-    middle = low + 0.4 * (high - low), low + 0.6 * (high - low)
-    asked = (high, high) if first.either else middle
-    drawn = drawn_tasks(name, f"{first.name}={asked[0]}:{asked[1]}", 200)
-    assert (drawn[first.name] >= asked[0]).all() and (drawn[first.name] <= asked[1]).all()
-    for quantity in others:
-        low, high = quantity.training
-        assert (drawn[quantity.name] >= low).all() and (drawn[quantity.name] <= high).all()
-        assert np.ptp(drawn[quantity.name]) >= 0.8 * (high - low)
+    def test_a_named_range_replaces_that_of_training_alone(self, name):
+        first, *others = FAMILIES[name].quantities
+        low, high = first.training
+        middle = low + 0.4 * (high - low), low + 0.6 * (high - low)
+        asked = (high, high) if first.either else middle
+        drawn = drawn_tasks(name, f"{first.name}={asked[0]}:{asked[1]}", 200)
+        assert (drawn[first.name] >= asked[0]).all() and (drawn[first.name] <= asked[1]).all()
+        for quantity in others:
+            low, high = quantity.training
+            assert (drawn[quantity.name] >= low).all() and (drawn[quantity.name] <= high).all()
+            assert np.ptp(drawn[quantity.name]) >= 0.8 * (high - low)
 
 
 @pytest.mark.parametrize(
@@ -199,6 +194,7 @@ def test_a_named_range_replaces_that_of_training_alone(name):
         *(("random_hopper", text) for text in ("mass=0.5:1,", "mass=0:1", "mass=1:2,mass=1:2")),
         ("directional_hopper", "direction=0:1"),
         ("goal_ant", "bearing=0:90"),
+        ("forward_backward_ant", "bearing=0:1"),
         ("fetch", "width=0:0.3"),
     ],
 )
@@ -210,8 +206,19 @@ def test_a_range_that_means_nothing_is_refused_in_one_line(name, task_range):
     assert "\n" not in str(it.value)
 
 
+@pytest.mark.parametrize("name", RANDOMISED)
+def test_ranges_of_the_family_itself_are_possible(name):
+    for quantity in FAMILIES[name].quantities:
+        for value in (*quantity.training, *(quantity.shifted or ()), quantity.nominal):
+            assert quantity.allows(value), quantity
+
+
+@pytest.mark.parametrize("name", RANDOMISED)
+def test_tasks_outside_training_are_those_that_the_family_names(name):
+    assert outside(FAMILIES[name].quantities) == {"outside its range": "out_of_distribution"}
+
+
 def test_tasks_outside_training_are_just_beyond_ranges_and_possible():
-    """Or those that a family names itself."""
     quantities = (
         Quantity("gear", "N", training=(-2.0, 2.0)),
         Quantity("mass", "kg", training=(1.0, 9.0), possible=(0.1, 10.0)),
@@ -223,10 +230,14 @@ def test_tasks_outside_training_are_just_beyond_ranges_and_possible():
         "just below its range": "gear=-3.0:-2.0,mass=0.5:1.0",
     }
     assert outside(quantities[2:]) == {}
-    named = Quantity("friction", "1", training=(1.0, 2.0), shifted=(2.0, 3.0))
-    assert outside((*quantities, named)) == {"outside its range": "out_of_distribution"}
     for task_range in outside(quantities).values():
         assert set(ranges(quantities, task_range)) == {each.name for each in quantities}
+
+
+@pytest.mark.parametrize("name", sorted(PLAIN & set(FAMILIES)))
+def test_a_family_of_one_task_has_no_other_range(name):
+    with pytest.raises(ConfigError, match="out_of_distribution"):
+        make_family(TaskConfig(family=name, range="out_of_distribution"))
 
 
 def test_a_task_that_a_user_gives_is_completed_and_checked():

@@ -88,11 +88,10 @@ def test_the_module_prefix_registers_as_well(monkeypatch):
 class TestEveryId:
     """What Gymnasium asks of an environment."""
 
-    def test_passes_the_checker_and_info_has_the_task_in_plain_numbers(self, environment_id):
+    def test_passes_the_checker(self, environment_id):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            environment = gymnasium.make(environment_id)
-            env_checker.check_env(environment.unwrapped, skip_render_check=True)
+            env_checker.check_env(gymnasium.make(environment_id).unwrapped, skip_render_check=True)
         unwanted = [
             str(warning.message)
             for warning in caught
@@ -100,6 +99,9 @@ class TestEveryId:
             and "symmetric and normalized" not in str(warning.message)
         ]
         assert not unwanted
+
+    def test_info_has_the_task_in_plain_numbers(self, environment_id):
+        environment = gymnasium.make(environment_id)
         task = environment.reset(seed=1)[1]["task"]
         quantities = FAMILIES[environment.spec.kwargs["family"]].quantities
         assert set(task) == {quantity.name for quantity in quantities}
@@ -132,8 +134,9 @@ class TestEveryId:
         assert episodes > 1 or name != "random_hopper"
 
 
-def test_pictures_per_second_are_steps_per_second():
-    environment = gymnasium.make("epg_tf/RandomHopper-v0", frame_skip=3).unwrapped
+@pytest.mark.parametrize("name", ["RandomHopper", "PointGoal"])
+def test_pictures_per_second_are_steps_per_second(name):
+    environment = gymnasium.make(f"epg_tf/{name}-v0", frame_skip=3).unwrapped
     seconds = 3 * environment._simulation.model(0).opt.timestep
     assert environment.metadata["render_fps"] == round(1 / seconds)
 
@@ -195,6 +198,15 @@ class TestTasks:
 class TestEpisodes:
     """How episodes end and follow each other."""
 
+    def test_time_limits_are_gymnasiums(self):
+        environment = gymnasium.make("epg_tf/PointGoal-v0")
+        environment.reset(seed=1)
+        ends = [environment.step(environment.action_space.sample())[2:4] for _ in range(25)]
+        assert ends == [(False, False)] * 24 + [(False, True)]
+        bare = gymnasium.make("epg_tf/PointGoal-v0", max_episode_steps=-1)
+        bare.reset(seed=1)
+        assert not any(bare.step(bare.action_space.sample())[3] for _ in range(100))
+
     def test_families_that_continue_go_on(self, extra):
         environment = gymnasium.wrappers.TimeLimit(TaskEnv("wanderer"), 5)
         observation, task = start(environment, seed=1)
@@ -242,6 +254,16 @@ class TestEpisodes:
         hopper.reset()
         assert "success" not in hopper.step(np.zeros(3))[4]
 
+    def test_discrete_actions(self, extra):
+        environment = TaskEnv("compass")
+        assert environment.action_space == gymnasium.spaces.Discrete(4)
+        moved = []
+        for choice in range(4):
+            environment.reset(seed=1)
+            environment._simulation.state.qpos[:] = 0.0
+            moved.append(np.sign(environment.step(np.int64(choice))[0][2:4]).tolist())
+        assert moved == [[1, 0], [-1, 0], [0, 1], [0, -1]]
+
 
 @pytest.mark.parametrize(
     "options, line",
@@ -279,11 +301,20 @@ class TestRefusals:
         with pytest.raises(gymnasium.error.ResetNeeded, match=r"^call reset\(\) before step\(\)$"):
             TaskEnv("point_goal").step(np.zeros(2))
 
-    @pytest.mark.parametrize("action", [np.zeros((1, 2)), 0.0])
+    @pytest.mark.parametrize("action", [np.zeros((1, 2)), np.zeros(3), 0.0])
     def test_actions_of_another_shape(self, action):
         environment = TaskEnv("point_goal")
         environment.reset()
-        with pytest.raises(ValueError, match=r"^action has shape \([1, 2]*\); it must be \(2,\)$"):
+        with pytest.raises(ValueError, match=r"^action has shape \([13, 2]*\); it must be \(2,\)$"):
+            environment.step(action)
+
+    @pytest.mark.parametrize("action", [4, -1, 0.5])
+    def test_choices_there_are_not(self, extra, action):
+        environment = TaskEnv("compass")
+        environment.reset()
+        with pytest.raises(
+            ValueError, match=rf"^action={action} must be a whole number within 0 .. 3$"
+        ):
             environment.step(action)
 
 

@@ -262,6 +262,10 @@ class Bounds(TaskFamily):
         self.name, self.action_bounds = "bounds", (np.array(low), np.array(high))
 
 
+def test_actions_between_one_and_minus_one_stay_as_they_are():
+    assert Bounds([-1.0, -1.0], [1.0, 1.0]).action_units is None
+
+
 def test_bounds_at_the_limits_of_a_type_are_none():
     largest = np.finfo(np.float32).max
     low, high = usable_bounds(np.array([-largest, -100.0]), np.array([largest, 2.0**63]))
