@@ -13,8 +13,8 @@ frame_skip and episode limit (Gymnasium's), distances. PPO of `laptop` is of epg
 (results/records), with goals in front, and so is that of all nights; their other baselines, PPO
 with EPG's M among them, are tuned with goals in all directions; others have defaults. The nights
 have a small loss and short lives of evolution, to begin around a fixed policy for goals at +x,
-whose gait --begin_scale makes slower; in exact physics, because slow gaits of coarse physics do not carry
-over (docs/lessons.md has the commands and what came of them).
+whose gait --begin_scale makes slower; in exact physics, because slow gaits of coarse physics do not
+carry over (docs/lessons.md has the commands and what came of them).
 """
 
 import dataclasses
