@@ -222,7 +222,6 @@ OBJECTIVE_METHODS = Registry(
     ("objective", "untrained_objective"),
     {
         "none": (),
-        "ppo": ("off_policy_reinforce", "ppo"),
         "all": ("off_policy_reinforce", "ddpg_with_td3", "ppo", "reinforce", "td3", "ddpg"),
     },
 )

@@ -33,7 +33,7 @@ def test_every_method_has_a_label():
 def test_tests_of_objectives_have_the_names_they_had():
     always = ("objective", "untrained_objective")
     assert OBJECTIVE_METHODS.chosen(["none"]) == always
-    assert OBJECTIVE_METHODS.chosen(["ppo"]) == (*always, "off_policy_reinforce", "ppo")
+    assert OBJECTIVE_METHODS.chosen(["ppo"]) == (*always, "ppo")
     assert OBJECTIVE_METHODS.chosen(["all"]) == tuple(OBJECTIVE_METHODS.methods)
     assert OBJECTIVE_METHODS.chosen(["ddpg"]) == (*always, "ddpg")
     assert OBJECTIVE_METHODS.chosen(["alone"]) == ("objective",) and LOSS_METHODS.chosen(
