@@ -37,9 +37,25 @@ from epg_tf.figures.results import unpacked  # noqa: E402
 RESULTS = ROOT / "results"
 _TEXT = (ROOT / "docs" / "tables.txt").read_text("utf-8")
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-PICTURES = {"directional_hopper.svg": "tests/directional_hopper-night"}
-"""Picture of a page -> the evaluation whose learning curves it shows."""
-CURVES = {"epg": "evolved loss", "sac": "SAC", "ppo": "PPO", "untrained": "never learns"}
+_LOSSES = {"epg": "evolved loss", "sac": "SAC", "ppo": "PPO", "untrained": "never learns"}
+_OBJECTIVES = {
+    "objective": "learned objective",
+    "ddpg_with_td3": "DDPG with TD3's parts",
+    "ppo": "PPO",
+}
+_LONG = "metagenrl_night/cheetah_lunar_{}_100k"
+PICTURES = {
+    "directional_hopper.svg": (_LOSSES, {"": ("tests/directional_hopper-night",)}),
+    "objective_100k.svg": (
+        _OBJECTIVES,
+        {
+            "HalfCheetah": (_LONG.format("half_cheetah"),),
+            "LunarLanderContinuous": (_LONG.format("lunar"),),
+            "Hopper, unseen": (_LONG.format("hopper"), _LONG.format("hopper") + "_ppo"),
+        },
+    ),
+}
+"""Picture of a page -> its methods, and the evaluations whose learning curves each panel shows."""
 TABLES = dict(part.split("\n", 1) for part in re.split(r"^# ", _TEXT, flags=re.MULTILINE) if part)
 MEASURES = ("ahead", "auc", "initial")
 _REGION = re.compile(r"(<!-- begin: ([^>]*?) -->)(.*?)(<!-- end -->)", re.DOTALL)
@@ -84,7 +100,7 @@ def _methods(name: str, summary: Mapping[str, Any]) -> Iterator[Row]:
             continue
         method, _, loss = key.partition(" ")
         numbers = re.findall(r"\d+", loss)
-        low, high = cells.get("ci95") or (None, None)
+        low, high = cells["ci95"]
         row = {
             "evaluation": name,
             "family": task.get("family", about.get("environment")),
@@ -93,12 +109,12 @@ def _methods(name: str, summary: Mapping[str, Any]) -> Iterator[Row]:
             "method": method,
             "loss": loss,
             "seed": seeds.get(loss, numbers[-1] if numbers else None),
-            "agents": cells.get("lives", cells.get("agents")),
-            "failed": cells.get("failed_lives", cells.get("failed_agents")),
+            "agents": cells.get("lives"),
+            "failed": cells.get("failed_lives"),
             "env_steps": cells.get("env_steps"),
             "final": cells["final_return_mean"],
-            "final_low": cells.get("ci95_low", low),
-            "final_high": cells.get("ci95_high", high),
+            "final_low": low,
+            "final_high": high,
             "final_iqm": cells.get("final_return_iqm"),
             "improvement": cells.get("improvement"),
             "success": cells.get("success_rate"),
@@ -251,23 +267,32 @@ def page(text: str) -> str:
     return _NUMBER.sub(value, _REGION.sub(region, text))
 
 
-def picture(folder: str) -> bytes:
-    """Returns the learning curves of an evaluation as SVG: means and middle halves of agents."""
+def picture(methods: Mapping[str, str], panels: Mapping[str, tuple[str, ...]]) -> bytes:
+    """Returns learning curves of evaluations as SVG: means and middle halves of agents.
+
+    Args:
+      methods: Method -> label.
+      panels: Title -> evaluations; the first that has a method is shown.
+    """
     from matplotlib.figure import Figure  # here: the other parts need no picture
 
     from epg_tf.evaluation.results import read_results
     from epg_tf.reports import plots
 
-    results = read_results(unpacked(RESULTS) / folder)
-    figure = Figure(figsize=(8, 3.8), facecolor="white")
-    axes = figure.subplots()
-    for (method, name), colour in zip(CURVES.items(), plots.COLOURS, strict=False):
-        env_steps, returns = results.select(method=method).pivot()
-        plots.draw_statistics(axes, env_steps, returns, colour)
-        axes.plot([], [], color=colour, label=name)
-    plots.dress(axes, "env steps of learning", "return")
-    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(CURVES))
-    figure.tight_layout()
+    figure = Figure(figsize=(8 if len(panels) == 1 else 11, 3.8), facecolor="white")
+    row = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, (title, folders) in zip(row, panels.items(), strict=True):
+        tables = [read_results(unpacked(RESULTS) / folder) for folder in folders]
+        for (method, name), colour in zip(methods.items(), plots.COLOURS, strict=False):
+            table = next(table for table in tables if method in table.method)
+            plots.draw_statistics(axes, *table.select(method=method).pivot(), colour)
+            axes.plot([], [], color=colour, label=name)
+        plots.dress(axes, "env steps of learning", "return" if axes is row[0] else "")
+        axes.set_title(title, fontsize=11, color=plots.INK)
+        axes.locator_params(axis="x", nbins=4)
+    figure.tight_layout(rect=(0, 0, 1, 0.92))
+    handles, labels = row[0].get_legend_handles_labels()
+    figure.legend(handles, labels, frameon=False, loc="upper left", ncols=len(methods))
     return plots.svg(figure)
 
 
@@ -278,7 +303,7 @@ def made() -> dict[Path, bytes]:
         RESULTS / "runs.csv": as_csv(runs(), _RUN),
         **{path: page(path.read_text("utf-8")) for path in PAGES},
     }
-    pictures = {ROOT / "docs" / name: picture(folder) for name, folder in PICTURES.items()}
+    pictures = {ROOT / "docs" / name: picture(*shown) for name, shown in PICTURES.items()}
     return {path: text.encode() for path, text in texts.items()} | pictures
 
 

@@ -63,7 +63,7 @@ _MOST = 10**5  # cores, or lives of a shard
 def main(argv: list[str]) -> int:
     """Measures and prints; returns the exit code."""
     del argv
-    experiment = config_flag.experiment_of((Experiment, MetaGenRLExperiment), "point_goal")
+    experiment = config_flag.experiment_of((Experiment, MetaGenRLExperiment))
     check_json(_JSON)
     if isinstance(experiment, MetaGenRLExperiment):
         found = _agents(experiment)

@@ -54,7 +54,6 @@ def is_given() -> bool:
 
 def experiment_of(
     kinds: tuple[type, ...],
-    example: str,
     physics: Physics | None = None,
     cost: Cost | None = None,
 ) -> Any:
@@ -68,12 +67,12 @@ def experiment_of(
       UsageError: The flag was not given, or it is of another system.
       ConfigError: A setting is unusable.
     """
-    read = read_experiment(_settings(example))
+    read = read_experiment(_settings())
     if not isinstance(read, kinds):
         wanted = " and ".join(_SYSTEMS[kind] for kind in kinds)
         raise command_line.UsageError(
             f"--config={_typed()} holds settings of {_SYSTEMS[type(read)]}, and this command is "
-            f"for {wanted}; name another, e.g. --config={example}"
+            f"for {wanted}; name another, e.g. --config=point_goal"
         )
     _check_environments(read)
     if physics and isinstance(read, Experiment):
@@ -262,7 +261,7 @@ def _typed() -> str:
     return arguments.given("config", sys.argv[1:]) or ""
 
 
-def _settings(example: str = "point_goal") -> Mapping[str, Any]:
+def _settings() -> Mapping[str, Any]:
     """Returns the settings of --config, unchecked; raises UsageError where it was not given."""
     if _CONFIG.value is not None:
         settings: Mapping[str, Any] = _CONFIG.value.to_dict()
@@ -271,6 +270,6 @@ def _settings(example: str = "point_goal") -> Mapping[str, Any]:
     if arguments.wants_resume(words) and (folder := arguments.given("run_dir", words)):
         raise command_line.UsageError(
             f"--run_dir={folder}: there is no run to resume in it; name the folder of a run, or "
-            f"give --config to start one, e.g. --config={example}"
+            "give --config to start one, e.g. --config=point_goal"
         )
-    raise command_line.UsageError(f"--config is missing; e.g. --config={example}")
+    raise command_line.UsageError("--config is missing; e.g. --config=point_goal")

@@ -73,7 +73,7 @@ if TYPE_CHECKING:  # they import TensorFlow
 def main(argv: list[str]) -> int:
     """Meta-trains to the end, or to Ctrl-C or SIGTERM; returns the exit code."""
     del argv
-    experiment = config_flag.experiment_of(tuple(SYSTEMS.values()), "point_goal", cost=_cost)
+    experiment = config_flag.experiment_of(tuple(SYSTEMS.values()), cost=_cost)
     command_line.required(run_flags.RUN_DIR, "runs/first")
     if _chooses_settings(experiment):
         target = run_flags.target()

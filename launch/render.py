@@ -181,9 +181,7 @@ def _life() -> tuple[Experiment, Array, InnerLoopSettings]:
     """Returns where and how long the agent lives, its loss and how it is taught."""
     config_flag.refuse("task.physics", reason="lives are drawn in exact physics; leave it out")
     if _LOSS.value == "none":  # an agent that never learns
-        experiment = _of_length(
-            config_flag.experiment_of((Experiment,), "point_goal", physics="exact")
-        )
+        experiment = _of_length(config_flag.experiment_of((Experiment,), physics="exact"))
         from epg_tf.epg.inner_loop import InnerLoopSettings
         from epg_tf.epg.meta_parameters import initial_phi
 

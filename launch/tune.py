@@ -74,9 +74,7 @@ if TYPE_CHECKING:  # it imports TensorFlow, and flags are read before it is
 def main(argv: list[str]) -> int:
     """Searches, and names the best settings; returns the exit code."""
     del argv
-    experiment = config_flag.experiment_of(
-        (Experiment, MetaGenRLExperiment), "point_goal", physics="exact"
-    )
+    experiment = config_flag.experiment_of((Experiment, MetaGenRLExperiment), physics="exact")
     offered = _OF_EPG if isinstance(experiment, Experiment) else tuple(_RATES)
     if _METHOD.value not in offered:
         raise command_line.UsageError(

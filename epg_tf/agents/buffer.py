@@ -74,7 +74,6 @@ class Buffer:
         self.goal = np.zeros((population, steps, goal_size), np.float32)
         self.lived = np.zeros(steps, np.float32)
         self.time_in_life = np.zeros(steps, np.float32)
-        self._age = np.zeros(population, np.float32)  # of the episode at the oldest row
         self._written = 0
         self._life_steps = 0
 
@@ -84,14 +83,13 @@ class Buffer:
         Args:
           life_steps: U, env steps of the life that begins; 0: not known.
         """
-        for array in (self.steps, self.goal, self.lived, self.time_in_life, self._age):
+        for array in (self.steps, self.goal, self.lived, self.time_in_life):
             array[:] = 0.0
         self._written, self._life_steps = 0, life_steps
 
     def make_room(self) -> None:
         """Drops the oldest M rows, so that the newest M can be written."""
         period = self.update_period
-        self._age = self._ages(period)[:, -1]
         self.steps[:, :-period] = self.steps[:, period:]
         self.goal[:, :-period] = self.goal[:, period:]
         for array in (self.lived, self.time_in_life):
@@ -122,26 +120,6 @@ class Buffer:
     def cut(self) -> None:
         """Marks the newest step as cut by a time limit, unless its episode terminated."""
         self.truncated[:, -1] = 1.0 - self.terminated[:, -1]
-
-    def episode_step(self) -> Array:
-        """Returns how many steps of its episode came before each step; 0 in the padding.
-
-        Returns:
-          [P, N] float32.
-        """
-        return self._ages(self.steps.shape[1])[:, :-1]
-
-    def _ages(self, count: int) -> Array:
-        """Returns the age of the episode before each of the oldest `count` rows and after the last,
-        [P, count + 1] float32; episodes begin anew after their end and after the padding.
-        """
-        rows = slice(count)
-        ended = (self.terminated[:, rows] + self.truncated[:, rows] > 0) | (self.lived[rows] == 0)
-        numbers = np.arange(count + 1)
-        begun = np.zeros((len(ended), count + 1), int)
-        begun[:, 1:] = np.maximum.accumulate(np.where(ended, numbers[1:], 0), axis=1)
-        ages: Array = np.where(begun, numbers - begun, numbers + self._age[:, None])
-        return (ages * (np.append(self.lived[rows], 1.0) > 0)).astype(np.float32)
 
     def newest(self) -> Array:
         """Returns a view [P, M, O + A + 1] of the newest observations, actions, rewards."""

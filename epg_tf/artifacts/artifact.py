@@ -35,7 +35,6 @@ _EPG_KINDS = {
     "initialisation": "initial_policy",
     "both": "temporal_conv_loss_and_initial_policy",
 }  # by what evolution moves
-_LATER = ("discrete_actions", "method")  # parts of descriptions that early files do not have
 # Facts that others compute with -> their form; all others are only shown.
 _FACTS: dict[str, Any] = {
     **dict.fromkeys(("seed", "env_steps"), int),
@@ -266,8 +265,7 @@ def _check_description(description: dict[str, Any], implied: Mapping[str, Any]) 
     if "channels" in implied:
         description["channels"] = renamed_channels(description.get("channels"))
     for name, value in implied.items():
-        stated = description.get(name, value if name in _LATER else None)
-        if stated != value:
+        if (stated := description.get(name)) != value:
             raise ConfigError(
                 f"it states {name}={_short(stated)}, its config means {_short(value)}"
             )

@@ -67,6 +67,18 @@ def _of_life(visited: Visited, step: float, returns: Array) -> tuple[Array, Arra
     )
 
 
+def steps_into_episode(ended: Array) -> Array:
+    """Returns how many steps of its episode came before each step, [P, T] float32.
+
+    Args:
+      ended: [P, T] bool, at the last step of an episode; one begins at the first step.
+    """
+    numbers = np.arange(ended.shape[1])
+    begun = np.zeros(ended.shape, int)
+    begun[:, 1:] = np.maximum.accumulate(np.where(ended[:, :-1], numbers[1:], 0), axis=1)
+    return (numbers - begun).astype(np.float32)
+
+
 def features(observation: Array, time: Array) -> Array:
     """Returns o, o^2, t, t^2, t^3 and 1, [T, 2 O + 4] float64, of [T, O] and [T]."""
     seen = np.clip(observation.astype(np.float64), -_LARGEST, _LARGEST)

@@ -209,11 +209,12 @@ class MAMLLives:
         """Returns what losses use of samples: advantages over the linear baseline."""
         settings, limit = self._experiment.adaptation, self._experiment.task.episode_limit
         shift, scale = self._shift[:, None], self._scale[:, None]
+        ended = buffer.terminated + buffer.truncated > 0
         visited = linear_baseline.Visited(
             observation=normalizer.normalize(buffer.observation, shift, scale),
             reached=normalizer.normalize(buffer.next_observation, shift, scale),
-            time=buffer.episode_step() / limit,
-            ended=buffer.terminated + buffer.truncated > 0,
+            time=linear_baseline.steps_into_episode(ended) / limit,
+            ended=ended,
         )
         # Copies, since these are views of one array.
         recorded = (buffer.reward, buffer.terminated, buffer.truncated, buffer.action)

@@ -12,14 +12,9 @@ from typing import Any
 
 from epg_tf.core.errors import ConfigError
 
-_NAMES_NOW = {  # of both systems, "GROUP.FIELD"
+_NAMES_NOW = {  # "GROUP.FIELD"
     "policy.log_deviation": "log_std",
     "surrogate.baseline_passes": "baseline_epochs",
-    "agent.target_rate": "tau",
-    "agent.smoothing": "target_policy_noise",
-    "agent.smoothing_clip": "target_policy_noise_clip",
-    "meta.equal_say": "normalize_agent_gradients",
-    "baseline.ppo_passes": "ppo_epochs",
 }
 # Settings of methods that this version no longer has, with the value that switched each off. A
 # group leaves with all its fields.
@@ -32,6 +27,7 @@ _SWITCHED_OFF = {
     "distillation.rounds": 0,
     "past.states": 0,
     "validation.patience": 0,
+    "baseline.objective_learning_rate": 0.0,
 }
 # Groups that are gone, and the field that switched each off. (EPG still has another `past`.)
 _GONE_GROUPS = {"distillation": "rounds", "past": "states"}

@@ -46,11 +46,10 @@ class EvolutionConfig(Settings):
         "of a noise vector: rank of its mean return; raw: that return; rank_in_pair: the mean of "
         "its lives' ranks within their pair",
     )
-    fitness_from: Literal["final_episodes", "last_episodes", "whole_life", "weighted"] = setting(
+    fitness_from: Literal["final_episodes", "whole_life", "weighted"] = setting(
         "final_episodes",
-        "episodes whose mean return is the fitness of a life; last_episodes: the newest "
-        "inner.final_episodes of the life itself; weighted: the final ones, and those of the life "
-        "with weights that rise with time, as in the first version of the paper",
+        "episodes whose mean return is the fitness of a life; weighted: the final ones, and those "
+        "of the life with weights that rise with time, as in the first version of the paper",
     )
     shortest_life: Natural = setting(
         0,

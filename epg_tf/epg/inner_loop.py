@@ -39,8 +39,8 @@ class InnerLoopSettings:
       epochs: Epochs over the M steps of an update, i.e. how often it uses each of them; the paper's
         number is 1. Epochs of evolution are another thing: each has W lives.
       fitness_from: Episodes that give the fitness of a life: "final_episodes", with the final
-        policy after the life; "last_episodes", as many, the newest that ended within it;
-        "whole_life", all that ended within it; or "weighted", see `lives.weighted_return`.
+        policy after the life; "whole_life", all that ended within it; or "weighted", see
+        `lives.weighted_return`.
       final_noise: Factor of the noise on actions in final episodes; 0: the most likely actions.
       updates: Updates in a life; None: the experiment's number.
       fresh: Whether agents start from fresh policies even where evolution moved the initial one.

@@ -217,9 +217,8 @@ class Lives:
                 both = zip(self._ended_returns, final_return, strict=True)
                 final_return = np.array([weighted_return(*returns) for returns in both])
         else:
-            newest = self._inner.final_episodes if fitness_from == "last_episodes" else 0
-            final_return = _means(self._ended_returns, newest)
-            success = _means(self._ended_success, newest)
+            final_return = _means(self._ended_returns)
+            success = _means(self._ended_success)
         failed = self._failed | ~np.isfinite(final_return)
         return LifeResults(
             final_return=np.where(failed, np.nan, final_return),
@@ -311,6 +310,6 @@ def sample_tasks(family: TaskFamily, keys: Sequence[LifeKey]) -> list[Task]:
     return [family.sample_task(stream) for stream in life_streams(keys, "task")]
 
 
-def _means(rows: Sequence[Sequence[float]], newest: int) -> Array:
-    """Returns the mean of each row's newest numbers (0: of all), [P]; NaN where it is empty."""
-    return np.array([np.mean(row[-newest:]) if row else np.nan for row in rows])
+def _means(rows: Sequence[Sequence[float]]) -> Array:
+    """Returns the mean of each row, [P]; NaN where it is empty."""
+    return np.array([np.mean(row) if row else np.nan for row in rows])

@@ -97,35 +97,27 @@ def _with_rate(experiment: MetaGenRLExperiment, rate: float) -> MetaGenRLExperim
     return dataclasses.replace(experiment, agent=agent)
 
 
-def _tested(experiment: MetaGenRLExperiment) -> MetaGenRLExperiment:
-    """Returns the same with the learning rate that agents under an objective have in tests."""
-    rate = experiment.baseline.objective_learning_rate
-    return _with_rate(experiment, rate) if rate else experiment
-
-
 def learned_objective(
     experiment: MetaGenRLExperiment, parameters: Array, loss: LossName
 ) -> ObjectiveMethod:
     """Returns the method whose agents minimise a learned objective, [D], frozen."""
-    tested = _tested(experiment)
 
     def make_objective(keys: Sequence[LifeKey]) -> ObjectiveModel:
-        return _lstm_objective(tested, [parameters for _ in keys])
+        return _lstm_objective(experiment, [parameters for _ in keys])
 
-    return ObjectiveMethod("objective", tested, make_objective, loss=loss)
+    return ObjectiveMethod("objective", experiment, make_objective, loss=loss)
 
 
 def untrained_objective(experiment: MetaGenRLExperiment) -> ObjectiveMethod:
     """Returns the method that gives each agent another objective, which was never trained."""
-    tested = _tested(experiment)
 
     def fresh(key: LifeKey) -> Array:
-        return initial_parameters(life_generator(key, "objective"), tested.objective)
+        return initial_parameters(life_generator(key, "objective"), experiment.objective)
 
     def make_objective(keys: Sequence[LifeKey]) -> ObjectiveModel:
-        return _lstm_objective(tested, [fresh(key) for key in keys])
+        return _lstm_objective(experiment, [fresh(key) for key in keys])
 
-    return ObjectiveMethod("untrained_objective", tested, make_objective)
+    return ObjectiveMethod("untrained_objective", experiment, make_objective)
 
 
 def off_policy_reinforce(experiment: MetaGenRLExperiment) -> ObjectiveMethod:

@@ -174,31 +174,6 @@ def observation_pairs(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
     return products_of_pairs(recorded.observation)
 
 
-def reward_correlations(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
-    """Computes the correlation coefficient of the reward with each component of the observation
-    over the life's steps in the buffer (Pearson's), the same at all of these: [P, N, O], in
-    [-1, 1]. Deviations count as at least 0.01, so that it is near 0 where one of the two hardly
-    varies.
-
-    Where a velocity is rewarded, it tells in which direction, before agents have learned to move
-    there.
-    """
-    del loss
-    steps = tf.maximum(tf.reduce_sum(recorded.lived, axis=1, keepdims=True), 1.0)
-
-    def centred(values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns values about their mean, zeros in the padding, and their deviation [P, 1, K]."""
-        mean = tf.reduce_sum(values, axis=1, keepdims=True) / steps
-        about = (values - mean) * recorded.lived
-        variance = tf.reduce_sum(tf.square(about), axis=1, keepdims=True) / steps
-        return about, tf.maximum(tf.sqrt(variance), _DEVIATION_FLOOR)
-
-    reward, reward_deviation = centred(recorded.reward)
-    observation, deviation = centred(recorded.observation)
-    covariance = tf.reduce_sum(reward * observation, axis=1, keepdims=True) / steps
-    return covariance / (reward_deviation * deviation) * recorded.lived
-
-
 def _time_in_life(recorded: Recorded, loss: LossConfig) -> tf.Tensor:
     del loss
     return tf.broadcast_to(recorded.time_in_life, tf.shape(recorded.ended))
@@ -250,14 +225,6 @@ _SHIPPED = {
         "... (2, 2), ...",
         width=number_of_pairs,
         sees_reward=False,
-    ),
-    "reward_correlations": ExtraChannel(
-        reward_correlations,
-        "correlation coefficients of the normalised reward with each component of the normalised "
-        "observation (covariance over the product of the standard deviations, each at least 0.01) "
-        "over the steps since the life began, as far as the buffer goes; the same at all steps, 0 "
-        "in the padding",
-        width=lambda size: size,
     ),
     "goal": ExtraChannel(
         _goal,

@@ -70,8 +70,8 @@ class LossConfig(Settings):
     channels: tuple[str, ...] = setting(
         (),
         "further inputs: future_reward, return_to_go, time_in_life, novelty, goal, "
-        "observation_as_it_is, observation_pairs, observation_towards_reward, reward_correlations, "
-        "or those that a file of yours registers",
+        "observation_as_it_is, observation_pairs, observation_towards_reward, or those that a file "
+        "of yours registers",
     )
     without: tuple[Input, ...] = setting(
         (),

@@ -97,9 +97,6 @@ class BaselineConfig(Settings):
     latter.
     """
 
-    objective_learning_rate: NonNegative = setting(
-        0.0, "of the policies under an objective in a test; 0: agent.policy_learning_rate"
-    )
     off_policy_learning_rate: Positive = setting(1e-3, "of the policies under off-policy REINFORCE")
     gae_lambda: Share = setting(
         0.97, "lambda of generalized advantage estimation, of off-policy REINFORCE"

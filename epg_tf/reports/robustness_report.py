@@ -4,14 +4,12 @@ numbers for a test that goes on.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from epg_tf.agents.settings import PolicyConfig
 from epg_tf.baselines.method import LABELS
 from epg_tf.core import files
 from epg_tf.core.errors import RecordError
@@ -73,7 +71,10 @@ def read_known(
         known: dict[str, Any] = earlier["changes"]
         rows_of(known)  # has all numbers
         its = {name: earlier["about"].get(name) for name in _SAME}
-        tested = {name: _tested(row, facts.get(name, {})) for name, row in known.items()}
+        tested = {
+            name: {fact: row.get(fact) for fact in facts.get(name, {})}
+            for name, row in known.items()
+        }
     except RecordError as error:
         raise _no_use(folder, str(error)) from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -89,14 +90,6 @@ def read_known(
 
 def _no_use(folder: files.PathLike, why: str) -> RecordError:
     return refusal(folder, SUMMARY_FILE, why)
-
-
-def _tested(row: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a change was, as far as `facts` name it; older tests lack newer settings."""
-    its = {name: row.get(name) for name in facts}
-    if isinstance(policy := its.get("policy"), dict):
-        its["policy"] = {**files.plain(dataclasses.asdict(PolicyConfig())), **policy}
-    return its
 
 
 def join_changes(

@@ -27,25 +27,20 @@ def marked(number):
     return observation, action, result
 
 
-def test_the_buffer_counts_the_steps_of_episodes_and_of_the_life():
-    """Life 1 ends an episode at every even step. An episode that goes on when the buffer moves is
-    not counted anew, and a cut begins another one.
-    """
+def test_the_buffer_counts_the_steps_of_the_life():
+    """Each life anew; not where the length of a life is not known."""
     buffer = Buffer(P, N, M, EnvironmentSpec(O, A))
     buffer.clear(life_steps=16)
     for period in range(3):
         buffer.make_room()
         for step in range(M):
             buffer.write(step, *marked(1 + period * M + step))
-    np.testing.assert_array_equal(buffer.episode_step()[1], [0, 1] * 5)
     np.testing.assert_array_equal(buffer.time_in_life, np.arange(2, 12) / 16)
-    buffer = Buffer(P, N, M, EnvironmentSpec(O, A))
-    for _ in range(2):
-        buffer.make_room()
-        for step in range(M):
-            buffer.write(step, *marked(2))  # which ends no episode of life 0
-        buffer.cut()
-    np.testing.assert_array_equal(buffer.episode_step()[0], [0, 0, 0, 1, 2, 3, 0, 1, 2, 3])
+    buffer.clear(life_steps=8)
+    buffer.make_room()
+    np.testing.assert_array_equal(buffer.time_in_life, [*[0.0] * (N - M), *np.arange(M) / 8])
+    buffer.clear()
+    buffer.make_room()
     assert not buffer.time_in_life.any()
 
 
@@ -59,14 +54,3 @@ def test_the_buffer_keeps_copies():
     for array in (observation, action, result.reward, result.observation):
         array += 7.0
     np.testing.assert_array_equal(buffer.newest(), before)
-
-
-def test_an_episode_of_one_life_does_not_go_on_in_the_next():
-    buffer = Buffer(P, N, M, EnvironmentSpec(O, A))
-    for _ in range(2):
-        buffer.clear(life_steps=8)
-        buffer.make_room()
-        for step in range(M):
-            buffer.write(step, *marked(2))  # which ends no episode of life 0
-        np.testing.assert_array_equal(buffer.episode_step()[0, -M:], np.arange(M))
-        np.testing.assert_array_equal(buffer.time_in_life[-M:], np.arange(M) / 8)

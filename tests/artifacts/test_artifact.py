@@ -190,10 +190,9 @@ def test_a_misspelt_folder_is_compared_with_the_names_of_those_beside_it(tmp_pat
 
 
 def test_a_loss_of_an_earlier_version_still_loads(tmp_path):
-    """Without the kind of actions, and without settings of methods that it is compared with."""
+    """Without settings of methods that it is compared with."""
     phi, _ = saved("temporal_conv_loss", tmp_path)
     description = json.loads((tmp_path / "loss.json").read_text())
-    del description["discrete_actions"]
     for group in BASELINES:
         del description["config"][group]
     (tmp_path / "loss.json").write_text(json.dumps(description))

@@ -100,7 +100,7 @@ SETTINGS = [
         "loss": {
             "products": 3,
             "factors": 1,
-            "channels": ("reward_correlations", "observation_as_it_is"),
+            "channels": ("observation_as_it_is",),
             "without": ("log_prob", "termination"),
         }
     },

@@ -124,7 +124,7 @@ SETTINGS = [
     {"inner": {"centred_observations": False, "kl_limit": 1e-5}},
     {"loss": {"truncation_as_end": False, "shared_over_actions": True, "products": 3}},
     {"loss": {"channels": ("novelty", "future_reward", "observation_pairs", "goal")}},
-    {"loss": {"channels": ("reward_correlations", "observation_as_it_is")}},
+    {"loss": {"channels": ("observation_as_it_is",)}},
     {"loss": {"identifying": 2, "start": "identifying"}},
 ]
 

@@ -10,6 +10,7 @@ from epg_tf.baselines.linear_baseline import (
     features,
     returns_to_go,
     standardised_advantages,
+    steps_into_episode,
     values,
 )
 from epg_tf.losses.surrogates import Steps
@@ -32,6 +33,13 @@ def life(steps=23, size=3):
 
 def fitted(visited, returns):
     return values(visited, 1.0 / LIMIT, returns)
+
+
+def test_steps_count_anew_in_each_episode():
+    ended = np.zeros((2, 7), bool)
+    ended[1, [1, 2, 5]] = True
+    found = steps_into_episode(ended)
+    np.testing.assert_array_equal(found, [[0, 1, 2, 3, 4, 5, 6], [0, 1, 0, 0, 1, 2, 0]])
 
 
 def test_features_are_those_of_the_paper():

@@ -33,15 +33,11 @@ def test_old_names_become_todays():
     assert before == OLD
     Experiment.from_mapping(renamed(OLD))
     old = {
-        "agent": {"target_rate": 0.01, "smoothing": 0.3, "smoothing_clip": 0.6},
-        "meta": {"equal_say": True},
-        "baseline": {"ppo_passes": 3},
+        "baseline": {"objective_learning_rate": 0.0, "ppo_epochs": 3},
         "past": {"states": 0, "share": 0.25},
         "validation": {"patience": 0, "agents": 3},
     }
     made = MetaGenRLExperiment.from_mapping(renamed(old))
-    assert made.agent.tau == 0.01 and made.meta.normalize_agent_gradients
-    assert (made.agent.target_policy_noise, made.agent.target_policy_noise_clip) == (0.3, 0.6)
     assert (made.baseline.ppo_epochs, made.validation.agents) == (3, 3)
 
 

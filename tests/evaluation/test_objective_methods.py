@@ -90,25 +90,6 @@ def test_any_agent_can_be_trained_again():
             train_objective_agent(learned, 0, number, agents=3)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["objective", "untrained_objective"])
-def test_a_test_may_have_a_learning_rate_of_its_own(tested, method):
-    """As if agents of meta-training had it; off-policy REINFORCE keeps its own."""
-    baseline = dataclasses.replace(TINY.baseline, objective_learning_rate=3e-2)
-    agent = dataclasses.replace(TINY.agent, policy_learning_rate=3e-2)
-    own, usual = (
-        Evaluated(dataclasses.replace(TINY, **changes), PARAMETERS, LossName("run/final"))
-        for changes in ({"baseline": baseline}, {"agent": agent})
-    )
-    found = OBJECTIVE_METHODS.methods[method](own).train(requested()).returns
-    np.testing.assert_array_equal(
-        found, OBJECTIVE_METHODS.methods[method](usual).train(requested()).returns
-    )
-    assert (found[:, 1:] != tested[method].returns[:, 1:]).any()
-    baseline = OBJECTIVE_METHODS.methods["off_policy_reinforce"](own).train(requested())
-    np.testing.assert_array_equal(baseline.returns, tested["off_policy_reinforce"].returns)
-
-
 def both_objectives(first=TINY, second=TINY, names=("a", "b")):
     losses = [LearnedObjective(PARAMETERS, first, {}), LearnedObjective(-PARAMETERS, second, {})]
     (name, learned), other = zip(map(LossName, names), losses, strict=True)

@@ -163,43 +163,7 @@ def test_pairs_are_all_products_of_two_components(recorded):
     np.testing.assert_array_equal(found, [[[4.0, 6.0, 10.0, 9.0, 15.0, 25.0]]])
 
 
-def test_reward_correlations_are_numpys(recorded):
-    """Over the steps of the life, not the padding; the same at each of them."""
-    found = compute("reward_correlations", recorded)
-    channels = declared_channels(
-        EnvironmentSpec(O, A), LossConfig(channels=("reward_correlations",))
-    )
-    assert found.shape == (P, N, channels[-1].width) == (P, N, O)
-    reward, observation = recorded.reward.numpy(), recorded.observation.numpy()
-    for life in range(P):
-        expected = [
-            np.corrcoef(reward[life, -LIVED:, 0], observation[life, -LIVED:, part])[0, 1]
-            for part in range(O)
-        ]
-        np.testing.assert_allclose(found[life, -LIVED:], [expected] * LIVED, rtol=1e-4)
-    assert not found[:, :-LIVED].any()
-
-
-def test_reward_correlations_show_the_rewarded_direction(recorded):
-    """1 and -1 where the reward is a component or its opposite; 0 where nothing varies."""
-    first = recorded.observation[:, :, :1]
-    for sign in (1.0, -1.0):
-        found = compute(
-            "reward_correlations", recorded._replace(reward=(sign * first + 2.0) * recorded.lived)
-        )
-        np.testing.assert_allclose(found[:, -LIVED:, 0], sign, rtol=1e-5)
-    small = recorded._replace(reward=1e-3 * first)
-    deviation = first.numpy()[:, -LIVED:, 0].std(axis=1)
-    np.testing.assert_allclose(
-        compute("reward_correlations", small)[:, -1, 0], 0.1 * deviation, rtol=1e-4
-    )
-    constant = recorded._replace(reward=3.0 * recorded.lived * tf.ones_like(recorded.reward))
-    assert not compute("reward_correlations", constant).any()
-    nothing = recorded._replace(lived=0.0 * recorded.lived)
-    assert not compute("reward_correlations", nothing).any()
-
-
-@pytest.mark.parametrize("name", ["observation_pairs", "reward_correlations"])
+@pytest.mark.parametrize("name", ["observation_pairs", "observation_as_it_is"])
 def test_a_loss_for_any_body_cannot_see_what_has_the_size_of_one(name):
     config = LossConfig(channels=(name,), shared_over_actions=True)
     with pytest.raises(ConfigError, match=f"'{name}' depends on the observation"):
@@ -227,7 +191,6 @@ def test_a_life_never_depends_on_another(recorded, name):
         ({"channels": ("novelty", "time_in_life")}, False),
         ({"channels": ("novelty", "future_reward")}, True),
         ({"channels": ("return_to_go",)}, True),
-        ({"channels": ("reward_correlations",)}, True),
         ({"channels": ("observation_towards_reward",)}, True),
     ],
 )
@@ -235,7 +198,7 @@ def test_a_loss_with_what_comes_from_rewards_sees_the_reward(changes, declared):
     assert sees_reward(LossConfig(**changes)) == declared
 
 
-SEEING = {"future_reward", "return_to_go", "reward_correlations", "observation_towards_reward"}
+SEEING = {"future_reward", "return_to_go", "observation_towards_reward"}
 
 
 @pytest.mark.parametrize("name", sorted(set(extra_channels.EXTRA_CHANNELS) - SEEING))

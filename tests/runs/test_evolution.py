@@ -323,7 +323,7 @@ VALIDATION = "4 validation lives every 2 epochs"
         ("final_episodes", 2, f" in all; besides, {FINAL} and {VALIDATION}"),
         ("final_episodes", 0, f" in all; besides, {FINAL}"),
         ("weighted", 0, f" in all; besides, {FINAL}"),
-        ("last_episodes", 2, f" in all; besides, {VALIDATION}, with {FINAL}"),
+        ("whole_life", 2, f" in all; besides, {VALIDATION}, with {FINAL}"),
         ("whole_life", 0, " in all"),
     ],
 )

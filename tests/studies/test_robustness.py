@@ -140,9 +140,6 @@ def test_a_test_goes_on_with_what_an_earlier_one_left(tmp_path):
     rows = earlier(tmp_path, longer=None)
     assert read_known(tmp_path, CHANGES, {**ABOUT, "loss": "y"}) == rows
     assert [path.name for path in tmp_path.iterdir()] == ["robustness.json"]
-    older = {**rows["wide"], "policy": {"hidden": [256, 256]}}  # than other fields of policies
-    earlier(tmp_path, wide=older)
-    assert read_known(tmp_path, CHANGES, ABOUT)["wide"] == older
     pairs = dataclasses.replace(CHANGES[1].policy, observation_pairs=True)
     with pytest.raises(RecordError, match="changes.wide.policy"):
         read_known(tmp_path, [CHANGES[0], Change("wide", "wide", policy=pairs)], ABOUT)
