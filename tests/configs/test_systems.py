@@ -181,7 +181,6 @@ REFUSED = [
             ({"environments": ("a", "a")}, "names one twice"),
             ({"steps_per_agent": 1500}, "consists of whole rounds"),
             ({"steps_per_agent": "many"}, "config.steps_per_agent='many' must be a whole number"),
-            ({"meta": {"equal_say": True}}, "it is called normalize_agent_gradients now"),
             ({"validation": {"patience": 1}}, "config.validation.patience is not a setting"),
         )
     ),
