@@ -10,9 +10,9 @@ metagenrl_night:hopper_cheetah.
 | networks, batch | 350, 350; 100 x 20 | those of metagenrl_small | those |
 | tests on fresh agents, every | - | 16 rounds, 8 k env steps | 24 rounds, 8 k env steps |
 
-(1) As in metagenrl_bodies, with the same tests of 4 agents each. (2) In Figure 6 of the paper more
-virtual steps are better; two seeds of ours do not show it (docs/metagenrl.md, Ablations). An update
-takes 1.75 times as long.
+(1) As in metagenrl_bodies, with the same tests of 4 agents each. (2) In Figure 6 of the paper three
+virtual steps are better than one; two seeds of ours do not show it (docs/metagenrl.md, Ablations).
+An update takes 1.75 times as long.
 
 Two runs of `small` took 4.3 and 5.0 hours on a core that other jobs shared, a third 1.8 hours, its
 last 54 rounds on two cores. One of `hopper_cheetah` took 1.1 hours on two cores with

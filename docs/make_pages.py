@@ -272,7 +272,7 @@ def picture(methods: Mapping[str, str], panels: Mapping[str, tuple[str, ...]]) -
 
     Args:
       methods: Method -> label.
-      panels: Title -> evaluations; the first that has a method is shown.
+      panels: Title -> evaluations; the curve of a method is of the first of them that has it.
     """
     from matplotlib.figure import Figure  # here: the other parts need no picture
 

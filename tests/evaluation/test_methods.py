@@ -30,7 +30,7 @@ def test_every_method_has_a_label():
     assert {*LOSS_METHODS.methods, *OBJECTIVE_METHODS.methods, *NAMES} <= set(LABELS)
 
 
-def test_tests_of_objectives_have_the_names_they_had():
+def test_words_name_rivals_of_objectives():
     always = ("objective", "untrained_objective")
     assert OBJECTIVE_METHODS.chosen(["none"]) == always
     assert OBJECTIVE_METHODS.chosen(["ppo"]) == (*always, "ppo")
