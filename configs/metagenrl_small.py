@@ -1,4 +1,4 @@
-"""MetaGenRL in four small environments at once, within half an hour on one core.
+"""MetaGenRL in four small environments at once, 45 minutes on one core.
 
 | setting | laptop | here | reason |
 |---|---|---|---|

@@ -17,6 +17,7 @@ Shapes: O size of observations, A of actions, B chunks in a batch, T env steps i
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,8 @@ class Learner:
         self.about = json.loads(self._loaded.describe()["json"].numpy())
         if "chunk" not in self.about:
             raise ValueError(f"{folder} holds no objective; use the learner.py in it")
-        if not (hasattr(action_space, "low") and np.isfinite(action_space.high).all()):
+        bounds = np.abs([getattr(action_space, name, np.inf) for name in ("low", "high")])
+        if not (bounds <= 1e9).all():  # beyond are the limits of a type of numbers
             raise ValueError(f"action_space is {action_space}; objectives need a Box with bounds")
         self.noise, self.orders, self._draws = np.random.default_rng(seed).spawn(3)
         self._space, self.policy, self.steps = action_space, policy, 0
@@ -85,9 +87,20 @@ class Learner:
           reward: Of the step.
           terminated: Whether the environment ended the episode.
           truncated: Whether a time limit, or you, cut it.
+
+        Raises:
+          RuntimeError: There is no action.
+          ValueError: A number is not finite; the step is not recorded, and the one before it counts
+            as the episode's last.
         """
         if self._acted is None:
             raise RuntimeError("record() needs an action; call act() before each record()")
+        if not np.isfinite([reward, *np.ravel(next_observation)]).all():
+            self._replay["ended"][(self.steps - 1) % self._settings["replay_steps"]] = 1.0
+            raise ValueError(
+                f"reward={reward} or next_observation={next_observation} is not finite; reset the "
+                "environment, or correct it"
+            )
         row = self.steps % self._settings["replay_steps"]
         step = {"observation": self._acted[0], "action": self._acted[1], "reward": reward}
         step |= {"terminated": terminated, "ended": terminated or truncated}
@@ -99,7 +112,9 @@ class Learner:
         if due and self.steps % self._settings["policy_delay"] == 0:
             batches = self._batches()
             noise = self.noise.standard_normal(batches["action"].shape, dtype=np.float32)
-            self._update({name: tf.constant(part) for name, part in batches.items()}, noise)
+            given = {name: tf.constant(part) for name, part in batches.items()}
+            if not self._update(given, noise):
+                warnings.warn("a gradient was not finite and was left out", stacklevel=2)
 
     def save(self, path: str | Path) -> None:
         """Writes the agent and its replay, up to the newest `record`, to a file .npz."""
@@ -180,11 +195,11 @@ class Learner:
             batches["reward"] = batches["reward"] / np.float32(self._unit)
         return {name: part.reshape(*shape, *part.shape[1:]) for name, part in batches.items()}
 
-    def _learn(self, batches: dict[str, tf.Tensor], noise: tf.Tensor) -> None:
+    def _learn(self, batches: dict[str, tf.Tensor], noise: tf.Tensor) -> tf.Tensor:
         """Moves the critics towards what their copies say (TD3), then the policy down the
-        objective, and all copies a little.
+        objective, and all copies a little; returns whether all gradients were finite.
         """
-        settings = self._settings
+        settings, finite = self._settings, []
         for number in range(settings["policy_delay"]):
             batch = {name: part[number] for name, part in batches.items()}
             target = self._target(batch, noise[number])
@@ -196,7 +211,7 @@ class Learner:
                 error /= tf.reduce_sum(batch["mask"])
             slopes = tape.gradient(error, self._values)
             rate = settings["critic_learning_rate"]
-            _descend(self._values, slopes, self._critic_adam, rate, settings["clip"])
+            finite += [_descend(self._values, slopes, self._critic_adam, rate, settings["clip"])]
         batch, critic = {name: part[0] for name, part in batches.items()}, self._critics[0]
         after = {"observation": batch["next_observation"]}
         given = {name: batch[name] for name in ("action", "reward", "mask")}
@@ -208,15 +223,15 @@ class Learner:
             inputs = {name: part[None] for name, part in given.items()}  # of one agent
             score = self._loaded.objective(inputs)["objective"][0]
         slopes = tape.gradient(score, self._moved)
-        _descend(
-            self._moved, slopes, self._policy_adam, settings["learning_rate"], settings["clip"]
-        )
+        rate = settings["learning_rate"]
+        finite += [_descend(self._moved, slopes, self._policy_adam, rate, settings["clip"])]
         pairs = zip(
             [self._slow_policy, *self._slow_critics], [self.policy, *self._critics], strict=True
         )
         for slow, now in pairs:
             for old, new in zip(slow.weights, now.weights, strict=True):
                 old.assign(old + settings["tau"] * (new - old))
+        return tf.reduce_all(finite)
 
     def _target(self, batch: dict[str, tf.Tensor], noise: tf.Tensor) -> tf.Tensor:
         """Returns what critics are to say, [B, T]."""
@@ -276,16 +291,22 @@ def _descend(
     state: Sequence[tf.Variable],
     rate: float,
     clip: float,
-) -> None:
-    """Takes a step of Adam with gradients of norm `clip` at most; none if that is not finite."""
+) -> tf.Tensor:
+    """Takes a step of Adam with gradients of norm `clip` at most; none if that is not finite.
+    Returns whether it was.
+    """
     norm = tf.linalg.global_norm(gradients)
     keep, share = tf.math.is_finite(norm), clip / tf.maximum(norm, clip)
     step, *moments = state
-    step.assign_add(1.0)
+    step.assign_add(tf.cast(keep, tf.float32))
     half = len(variables)
     rows = zip(variables, gradients, moments[:half], moments[half:], strict=True)
     for variable, gradient, first, second in rows:
-        gradient = tf.where(keep, share * gradient, 0.0)
-        mean = first.assign(0.9 * first + 0.1 * gradient) / (1.0 - 0.9**step)
-        square = second.assign(0.999 * second + 0.001 * tf.square(gradient))
-        variable.assign(variable - rate * mean / (tf.sqrt(square / (1.0 - 0.999**step)) + 1e-8))
+        gradient *= share
+        mean = 0.9 * first + 0.1 * gradient
+        square = 0.999 * second + 0.001 * tf.square(gradient)
+        change = rate * mean / (1.0 - 0.9**step)
+        change /= tf.sqrt(square / (1.0 - 0.999**step)) + 1e-8
+        for old, new in ((first, mean), (second, square), (variable, variable - change)):
+            old.assign(tf.where(keep, new, old))
+    return keep

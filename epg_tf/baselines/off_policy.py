@@ -1,10 +1,11 @@
 """SAC, TD3 and DDPG of TF-Agents on the terms of the evaluation of a loss or of an objective.
 
-An agent lives in the task, and starts from the resets, of the learned loss's agent of the same
-number, for as many env steps. Beside losses of EPG its curve is of the newest episode, with
-exploration, at the same env steps as that of EPG. Beside objectives it is of evaluations, the first
-one before any learning; new episodes begin after each, and exploration, networks, updates per env
-step and transitions per update are those of the population's agents (MetaGenRL, Appendix B.3).
+An agent lives in the task of the learned loss's agent of the same number, for as many env steps.
+Beside losses of EPG it starts from the same resets, and its curve is of the newest episode, with
+exploration, at the same env steps. Beside objectives it is of evaluations, from the same starts,
+the first one before any learning; new episodes begin after each, and exploration, sizes of
+networks, updates per env step and transitions per update are those of the population's agents
+(MetaGenRL, Appendix B.3), but not their layer norm and the clipping of their gradients.
 Final episodes and evaluations are played with the most likely actions. Rewards are as received, but
 where they are large before the first update, unlike in the papers, they are divided by their size.
 """

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from epg_tf.baselines.lived_shards import LivedShard
 from epg_tf.baselines.method import LearningCurves, LossName, Method, Request
 from epg_tf.core.random_streams import life_generator
 from epg_tf.core.types import Array, LifeKey
@@ -14,6 +15,7 @@ from epg_tf.losses.lstm_objective import LSTMObjective, initial_parameters
 from epg_tf.losses.objectives import ObjectiveModel, OffPolicyReinforce
 from epg_tf.metagenrl.agents import AgentShard
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
+from epg_tf.tasks.episodes import success_or_failure
 from epg_tf.tasks.registry import make_family
 
 
@@ -40,15 +42,17 @@ class ObjectiveMethod(Method):
         round; NaN once an agent has failed.
         """
         shards = -(-request.agents // self.shard_agents(request))
-        curves = [self.train_shard(request, number)[1] for number in range(shards)]
-        returns = np.concatenate(curves)[: request.agents]
+        lived = [self.train_shard(request, number)[1] for number in range(shards)]
+        returns, final_return, success = (
+            np.concatenate(parts)[: request.agents] for parts in zip(*lived, strict=True)
+        )
         steps = np.arange(returns.shape[1]) * self.experiment.round_steps
         return LearningCurves(
             steps,
             returns,
             np.full(returns.shape, np.nan),
-            returns[:, -1],
-            np.full(len(returns), np.nan),
+            final_return,
+            success,
             np.full(len(returns), "", object),
         )
 
@@ -56,31 +60,34 @@ class ObjectiveMethod(Method):
         """Returns the number of agents in a shard."""
         return min(request.agents, self.experiment.shard_agents)
 
-    def train_shard(self, request: Request, number: int) -> tuple[AgentShard, Array]:
+    def train_shard(self, request: Request, number: int) -> tuple[AgentShard, LivedShard]:
         """Trains one shard of the agents.
 
         A last shard that is not full is filled up, for its size is part of the numbers.
 
         Returns:
-          The shard, and its evaluations [P, T]; NaN once an agent has failed.
+          The shard, and what its evaluations found; NaN once an agent has failed.
         """
         size = self.shard_agents(request)
         keys = request.keys((number + 1) * size)[number * size :]
         objective = self.make_objective and self.make_objective(keys)
         shard = AgentShard(make_family(request.task), keys, objective, self.experiment)
-        return shard, self._curves(shard, request)
+        return shard, self._lived(shard, request)
 
-    def _curves(self, shard: AgentShard, request: Request) -> Array:
-        """Lets a shard learn; returns its evaluations, [P, T]."""
+    def _lived(self, shard: AgentShard, request: Request) -> LivedShard:
+        """Lets a shard learn, and evaluates it."""
         experiment = self.experiment
-        curve = [shard.evaluate(request.episodes)]
+        returns, success = shard.evaluate(request.episodes)
+        curve = [returns]
         for _ in range(request.env_steps // experiment.round_steps):
             shard.begin_round()
             for _ in range(experiment.round_steps // experiment.agent.policy_delay):
                 shard.advance()
             shard.end_round()
-            curve.append(np.where(shard.failed, np.nan, shard.evaluate(request.episodes)))
-        return np.stack(curve, axis=1)
+            returns, success = shard.evaluate(request.episodes)
+            curve.append(np.where(shard.failed, np.nan, returns))
+        success = success_or_failure(shard.family, success, shard.failed)
+        return LivedShard(np.stack(curve, axis=1), curve[-1], success)
 
 
 def _lstm_objective(experiment: MetaGenRLExperiment, parameters: Sequence[Array]) -> LSTMObjective:

@@ -50,12 +50,16 @@ def objective_request(
       episodes: In each evaluation.
 
     Raises:
-      ConfigError: The environment is unknown or has no continuous actions, or the env steps are no
-        whole rounds or no whole updates of the baselines.
+      ConfigError: The environment is unknown or has no continuous actions, or the env steps are
+        below 1, no whole rounds or no whole updates of the baselines.
     """
     family = named_environment(environment or experiment.environments[0])
     check_continuous(family)
-    steps = env_steps or (experiment.life_rounds or experiment.rounds) * experiment.round_steps
+    steps = (experiment.life_rounds or experiment.rounds) * experiment.round_steps
+    if env_steps is not None:
+        steps = env_steps
+    if steps < 1:
+        raise ConfigError(f"env_steps={steps} must be 1 or more, or agents learn nothing")
     for period, field in (
         (experiment.round_steps, "round_steps"),
         (experiment.baseline.update_period, "baseline.update_period"),

@@ -160,14 +160,14 @@ def train_objective_agent(
     configure_tensorflow(threads_of(experiment.threads))
     method = learned_objective(experiment, learned.phi, LossName("objective"))
     size = method.shard_agents(request)
-    shard, returns = method.train_shard(request, agent // size)
+    shard, lived = method.train_shard(request, agent // size)
     row = agent % size
     weights = [weight[row] for weight in shard.learner.policy_weights()]
     return _with_facts(
         TrainedAgent(
             TrainedDeterministicPolicy(shard.family, weights),
             shard.family.sample_task(life_generator(request.keys()[agent], "task")),
-            float(returns[row, -1]),
+            float(lived.final_return[row]),
             "",
             {"loss": learned.name, "agent": agent},
         ),

@@ -133,6 +133,8 @@ class BackwardLSTM(Objective):
         if self.config.next_value == "difference":
             difference = reward + self.discount * next_value - value
             values = [standardised(value, mask), standardised(difference, mask)]
+        elif self.config.value_inputs < 2:
+            values = [standardised(value, mask)]
         else:  # in the same units, so that their difference shows
             both = tf.concat([value, next_value], axis=2)
             values = tf.split(standardised(both, tf.concat([mask, mask], axis=2)), 2, axis=2)

@@ -15,7 +15,6 @@ from typing import NamedTuple, Protocol
 import tensorflow as tf
 
 from epg_tf.core.parameters import Params, Shapes
-from epg_tf.core.types import Array
 from epg_tf.losses.surrogates import Steps, advantages
 
 _TINY = 1e-8
@@ -99,9 +98,6 @@ class ObjectiveModel(Protocol):
     def params(self) -> Params:
         """Name -> [P, ...], in the order of the flat vector."""
 
-    def load(self, flat: Array) -> None:
-        """Takes every copy's parameters, [P, D]."""
-
 
 @dataclasses.dataclass(frozen=True)
 class OffPolicyReinforce(Objective):
@@ -136,15 +132,6 @@ class OffPolicyReinforce(Objective):
     def shapes(self) -> Shapes:
         """Nothing."""
         return {}
-
-    def load(self, flat: Array) -> None:
-        """Takes nothing.
-
-        Raises:
-          ValueError: There are parameters in `flat`.
-        """
-        if flat.shape[1]:
-            raise ValueError(f"flat has shape {flat.shape}; OffPolicyReinforce has no parameters")
 
     def per_step(
         self, params: Params, trajectories: Trajectories, predicted: tf.Tensor

@@ -24,7 +24,7 @@ from epg_tf.metagenrl.settings import MetaConfig, MetaGenRLExperiment
 from epg_tf.metagenrl.update import UpdateResult
 from epg_tf.metagenrl.warm_up import warm_up
 from epg_tf.tasks.base import TaskFamily
-from epg_tf.tasks.episodes import Episodes, play_episodes
+from epg_tf.tasks.episodes import Episodes, play_episodes, success_or_failure
 from epg_tf.tasks.registry import simulate
 
 PARTS = ("acting", "environment", "replay", "tensorflow")
@@ -68,8 +68,9 @@ class AgentShard:
       learner: Their weights.
       replay: Their steps.
       round: Rounds done.
-      failed: [P] bool, True where physics diverged or a gradient was not finite.
-      failures: Agent -> what was wrong when it first failed in this life and process.
+      failed: [P] bool, True where physics diverged or a gradient was not finite, in this life and
+        process.
+      failures: Agent -> what was wrong when it first failed, of one of those that fail at once.
       seconds: Time spent so far (s), by `PARTS`.
 
     Raises:
@@ -94,7 +95,7 @@ class AgentShard:
         self.replay = Replay(
             self.population, agent.replay_steps, family.observation_size, family.action_size
         )
-        self.failed = np.zeros(self.population, bool)
+        self.failed, self._failed_now = np.zeros((2, self.population), bool)
         self.failures: dict[int, str] = {}
         self.seconds = dict.fromkeys(PARTS, 0.0)
         self._reward_units = np.zeros(self.population, np.float32)
@@ -140,6 +141,7 @@ class AgentShard:
         self._random = self._ages < self._agent.random_steps
         self._noise = self._draw_noise()
         self._step = 0
+        self._failed_now[:] = False
         self._episodes = Episodes(self._simulation, self._streams("reset"))
         self._returns: list[list[float]] = [[] for _ in range(self.population)]
         self._policy = self.learner.acting_policy()
@@ -203,6 +205,7 @@ class AgentShard:
     def _note_failures(self, failed: Array, reason: str) -> None:
         """Notes which agents, [P] bool, have failed now, and why the first of them did."""
         self.failed |= failed
+        self._failed_now |= failed
         for agent in np.flatnonzero(failed)[:1]:
             where = f"agent {self._keys[agent].index} in {self.family.name}"
             when = f"at env step {self._step} of round {self.round + 1}"
@@ -252,12 +255,13 @@ class AgentShard:
         Returns:
           Numbers per agent, [P], NaN where there was none: "training_return", the mean of the
           episodes that ended in the round, all with exploration; "critic_error", "value" and
-          "agreement" (see `UpdateResult`), means over its updates; "failed" so far.
+          "agreement" (see `UpdateResult`), means over its updates; "failed", 1.0 where the agent
+          failed in this round.
         """
         self.round += 1
         numbers = {
             "training_return": np.array([np.mean(row) if row else np.nan for row in self._returns]),
-            "failed": self.failed.astype(np.float64),
+            "failed": self._failed_now.astype(np.float64),
         }
         for name in ("critic_error", "value", "agreement"):
             rows = [getattr(result, name) for result in self._updates]
@@ -266,26 +270,29 @@ class AgentShard:
 
     def arrays(self) -> dict[str, Array]:
         """Returns all that the next round continues from, but the replay."""
-        own = {"failed": self.failed, "reward_units": self._reward_units}
-        return {**self.learner.arrays(), **own}
+        return {**self.learner.arrays(), "reward_units": self._reward_units}
 
     def load(self, round_number: int, arrays: Mapping[str, Array]) -> None:
         """Takes what `arrays` returned after a round."""
         self.round = round_number
         self._start_lives(np.arange(0))
         self.learner.load(arrays)
-        self.failed = arrays["failed"].copy()
         self._reward_units = arrays["reward_units"].copy()
 
-    def evaluate(self, episodes: int) -> Array:
-        """Plays whole episodes without exploration; returns each agent's mean return, [P].
+    def evaluate(self, episodes: int) -> tuple[Array, Array]:
+        """Plays whole episodes without exploration.
 
         Only between rounds, since it uses the agents' simulations. Tasks are the agents' own,
-        starts are those of the round. NaN where physics diverged.
+        starts are those of the round.
+
+        Returns:
+          [P] mean returns, NaN where physics diverged; [P] shares of episodes that ended at the
+          goal, NaN in families without goals.
         """
         policy = self.learner.acting_policy()
         played = play_episodes(self._simulation, policy.act, self._streams("final_reset"), episodes)
-        return np.where(played.diverged, np.nan, played.mean_return)
+        success = success_or_failure(self.family, played.success_rate, played.diverged)
+        return np.where(played.diverged, np.nan, played.mean_return), success
 
 
 def check_continuous(family: TaskFamily) -> None:

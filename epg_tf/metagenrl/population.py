@@ -16,7 +16,7 @@ from epg_tf.core.errors import Interrupted
 from epg_tf.core.optimizers import annealed
 from epg_tf.core.threads import configure_tensorflow, threads_of
 from epg_tf.core.types import Array
-from epg_tf.losses.lstm_objective import stacked
+from epg_tf.losses.lstm_objective import LSTMObjective, stacked
 from epg_tf.metagenrl.agents import AgentShard, check_continuous
 from epg_tf.metagenrl.settings import MetaConfig, MetaGenRLExperiment
 from epg_tf.metagenrl.shard_plans import make_shard, plan_shards
@@ -144,15 +144,13 @@ class Population:
 
     def why_agents_failed(self) -> str:
         """Returns how one of the agents of this rank failed."""
-        found = [
-            shard.failures[agent] for shard in self.shards.values() for agent in shard.failures
-        ]
-        return found[0] if found else "no reason is known: they failed before a resume"
+        found = (why for shard in self.shards.values() for why in shard.failures.values())
+        return next(found, "none of this process, which has no agents")
 
     def _load(self, parameters: Array) -> None:
         for shard in self.shards.values():
             objective = shard.learner.objective
-            assert objective is not None
+            assert isinstance(objective, LSTMObjective)
             objective.load(stacked(parameters, shard.population))
 
     def _sum_gradients(self, results: Sequence[UpdateResult | None], size: int) -> Array:

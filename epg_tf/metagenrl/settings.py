@@ -90,6 +90,14 @@ class MetaConfig(Settings):
     )
     warm_up_steps: Natural = setting(10_000, "env steps per agent")
 
+    def conflicts(self) -> Iterator[str]:
+        """Yields a line for all that does not fit together."""
+        if self.final_learning_rate and not self.learning_rate_rounds:
+            yield (
+                f"config.meta.final_learning_rate={self.final_learning_rate} needs rounds to "
+                "anneal in; set config.meta.learning_rate_rounds, or final_learning_rate to 0"
+            )
+
 
 @dataclasses.dataclass(frozen=True)
 class BaselineConfig(Settings):
@@ -183,6 +191,11 @@ class MetaGenRLExperiment(Settings):
                 f"twice, or one of config.environments={environments}, where agents are tested in "
                 "any case; leave it out"
             )
+        if self.validation.environments and not self.validation.period:
+            yield (
+                f"config.validation.environments={self.validation.environments} needs tests; set "
+                "config.validation.period, or leave it out"
+            )
         yield from self._round_conflicts()
 
     def _round_conflicts(self) -> Iterator[str]:
@@ -208,12 +221,18 @@ class MetaGenRLExperiment(Settings):
                 f"config.agent.replay_steps={agent.replay_steps} is below "
                 f"config.round_steps={period}; a replay holds at least one round"
             )
-        if validation.period and tested <= max(agent.random_steps, agent.updates_after):
-            yield (
-                f"config.validation.env_steps={tested} is not above config.agent.random_steps="
-                f"{agent.random_steps} and config.agent.updates_after={agent.updates_after}, "
-                "before which agents act at random or do not learn; choose more"
-            )
+        for name, number, steps in (
+            ("steps_per_agent", self.steps_per_agent, self.steps_per_agent),
+            ("life_rounds", self.life_rounds, self.life_rounds * period),
+            ("validation.env_steps", tested, tested),
+        ):
+            if 0 < steps <= max(agent.random_steps, agent.updates_after):
+                yield (
+                    f"config.{name}={number} are {steps} env steps, not more than "
+                    f"config.agent.random_steps={agent.random_steps} and "
+                    f"config.agent.updates_after={agent.updates_after}, before which agents act at "
+                    "random or do not learn; choose more"
+                )
         if baseline.update_period % baseline.minibatch:
             yield (
                 f"config.baseline.minibatch={baseline.minibatch} does not divide "

@@ -79,9 +79,9 @@ class UpdateResult(NamedTuple):
       value: [P], the first critic's value of the policies, mean over a batch; after the virtual
         steps if any.
       agreement: [P], cosine of the angle between the objective's and DDPG's gradient of the policy.
-      finite: [P] bool, whether all of this was, gradients before they were clipped included; where
-        not, the agent stays as it is, except for its targets, and does not contribute to the
-        objective.
+      finite: [P] bool, whether all of this was, and the policy's gradients before they were
+        clipped; where not, the agent stays as it is, except for its targets, and does not
+        contribute to the objective.
     """
 
     objective_gradient: tf.Tensor

@@ -85,7 +85,7 @@ def validation_return(
                 raise Interrupted
             shard.advance()
         shard.end_round()
-    returns = shard.evaluate(validation.episodes)
+    returns, _ = shard.evaluate(validation.episodes)
     return mean_return(np.where(shard.failed, np.nan, returns))
 
 

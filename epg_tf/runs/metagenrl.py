@@ -18,9 +18,9 @@ from epg_tf.core.errors import RecordError
 from epg_tf.core.formatting import count, duration
 from epg_tf.core.memory import refuse_what_cannot_fit
 from epg_tf.core.threads import threads_of
-from epg_tf.core.types import Array
+from epg_tf.core.types import Array, EnvironmentSpec
 from epg_tf.losses.lstm_objective import parameter_count
-from epg_tf.metagenrl.memory_requirements import memory_requirements
+from epg_tf.metagenrl.memory_requirements import memory_requirements, replay_bytes
 from epg_tf.metagenrl.population import Population, meta_learn, metric_columns
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.metagenrl.shard_plans import plan_shards
@@ -118,8 +118,7 @@ class MetaGenRLSystem(System[RoundResult]):
         super().__init__(experiment, seed, communicator)
         ranks = self.communicator
         threads = threads_of(experiment.threads, ranks.local_size)
-        specs = {name: named_environment(name).spec for name in experiment.environments}
-        needs = memory_requirements(experiment, specs, threads, ranks.size)
+        needs = memory_requirements(experiment, _specs(experiment), threads, ranks.size)
         refuse_what_cannot_fit(experiment, needs, ranks.local_size)
         self._population = Population(experiment, seed, ranks)
         self._path = Path()
@@ -239,14 +238,14 @@ class MetaGenRLSystem(System[RoundResult]):
     def costs(experiment: MetaGenRLExperiment, done: int = 0, ranks: int = 1) -> list[str]:
         """Returns lines on what a run does after some rounds, and what that costs."""
         agent, agents = experiment.agent, experiment.agents
+        replays = replay_bytes(experiment, _specs(experiment)) / 2**20
         left = experiment.steps_per_agent - done * experiment.round_steps
         lines = [
             f"cost: {agents} agents x {count(left)} env steps = {count(agents * left)} env steps; "
             f"{count(left // agent.policy_delay)} updates of the objective, each with "
             f"{agent.policy_delay} critic updates and {experiment.meta.virtual_steps} virtual "
             f"steps on {agent.batch} x {agent.chunk} steps per agent; replays of at most "
-            f"{count(_replay_bytes(experiment) / 2**20)} MiB in all, in memory and again in the "
-            "run's folder",
+            f"{count(replays)} MiB in all, in memory and again in the run's folder",
         ]
         validation, places = experiment.validation, validation_places(experiment)
         if places:
@@ -303,8 +302,6 @@ class MetaGenRLSystem(System[RoundResult]):
         return lines
 
 
-def _replay_bytes(experiment: MetaGenRLExperiment) -> float:
-    agents_each = experiment.agents // len(experiment.environments)
-    families = [named_environment(name) for name in experiment.environments]
-    numbers = sum(2 * family.observation_size + family.action_size + 3 for family in families)
-    return 4.0 * numbers * agents_each * experiment.agent.replay_steps
+def _specs(experiment: MetaGenRLExperiment) -> dict[str, EnvironmentSpec]:
+    names = (*experiment.environments, *experiment.validation.environments)
+    return {name: named_environment(name).spec for name in names}

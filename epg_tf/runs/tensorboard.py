@@ -30,7 +30,7 @@ MEANINGS = {
     "diverged_trials": "trials of meta-training whose physics diverged",
     "env_steps": "env steps of the epoch, round or iteration",
     "env_steps_per_second": "speed of the epoch",
-    "failed_agents": "agents whose learning was not finite",
+    "failed_agents": "agents whose physics diverged or learning was not finite in the round",
     "failed_lives": "lifetimes that were not finite",
     "failed_validation_lives": "lifetimes of validation that were not finite",
     "failed_validation_trials": "trials of validation whose physics diverged",

@@ -157,6 +157,30 @@ def test_it_trains_any_keras_policy_within_the_bounds(exported):
 
 
 def test_what_does_not_fit_is_refused(exported):
-    for space in (spaces.Discrete(3), spaces.Box(-np.inf, np.inf, [2])):
+    unbounded = [(-np.inf, np.inf), (-np.inf, 1.0), (-3e38, 3e38)]
+    for space in (spaces.Discrete(3), *(spaces.Box(*each, [2]) for each in unbounded)):
         with pytest.raises(ValueError, match="need a Box with bounds"):
             Learner(exported, space)
+
+
+def test_what_is_not_finite_is_not_recorded(exported):
+    learner = Learner(exported, BOX)
+    live(learner, 31)
+    learner._replay["ended"][30] = 0.0
+    learner.act(np.zeros(SEEN))
+    for seen, reward in ((np.zeros(SEEN), np.nan), (np.full(SEEN, np.inf), 0.0)):
+        with pytest.raises(ValueError, match="is not finite"):
+            learner.record(seen, reward, False, False)
+    assert learner.steps == 31 and learner._replay["ended"][30] == 1.0
+
+
+def test_gradients_that_are_not_finite_change_nothing(exported):
+    learner = Learner(exported, BOX)
+    live(learner, 31)
+    learner._replay["reward"][:] = 1e30  # its square is infinite
+    learned = [*learner._values, *learner._moved, *learner._critic_adam, *learner._policy_adam]
+    before = [part.numpy() for part in learned]
+    with pytest.warns(UserWarning, match="was not finite and was left out"):
+        live(learner, 1)
+    for old, new in zip(before, learned, strict=True):
+        assert old.tobytes() == new.numpy().tobytes()

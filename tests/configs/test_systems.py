@@ -181,6 +181,17 @@ REFUSED = [
             ({"environments": ("a", "a")}, "names one twice"),
             ({"steps_per_agent": 1500}, "consists of whole rounds"),
             ({"steps_per_agent": "many"}, "config.steps_per_agent='many' must be a whole number"),
+            (
+                {"steps_per_agent": 10_000},
+                "steps_per_agent=10000 are 10000 env steps, not more than",
+            ),
+            ({"life_rounds": 10}, "life_rounds=10 are 10000 env steps, not more than"),
+            (
+                {"agent": {"random_steps": 0, "updates_after": 10**6}},
+                "steps_per_agent=1000000 are 1000000 env steps, not more than",
+            ),
+            ({"meta": {"final_learning_rate": 1e-4}}, "final_learning_rate=0.0001 needs rounds"),
+            ({"validation": {"environments": ("hopper",)}}, "needs tests"),
             ({"validation": {"patience": 1}}, "config.validation.patience is not a setting"),
         )
     ),

@@ -17,6 +17,7 @@ from epg_tf.evaluation.results import Results
 from epg_tf.evaluation.summary import summarize
 from epg_tf.evaluation.trained_agent import train_objective_agent
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
+from epg_tf.tasks import point_body
 from tests.evaluation.settings import OBJECTIVE as TINY
 from tests.evaluation.settings import PARAMETERS
 
@@ -51,6 +52,18 @@ def test_ddpg_has_the_agents_of_objectives_and_its_own_rate(tested):
     np.testing.assert_array_equal(usual.env_steps, expected.env_steps)
     np.testing.assert_array_equal(usual.returns[:, 0], expected.returns[:, 0])  # unlearned
     assert np.isfinite(usual.returns).all()
+
+
+@pytest.mark.parametrize("radius", [0.0, 1e9])
+def test_the_share_of_episodes_at_the_goal_is_known(monkeypatch, radius):
+    monkeypatch.setattr(point_body, "GOAL_RADIUS", radius)
+    assert set(trained().success) == {float(radius > 0.0)}
+
+
+@pytest.mark.parametrize("steps", [0, -10])
+def test_agents_that_would_learn_nothing_are_refused(steps):
+    with pytest.raises(ConfigError, match=f"env_steps={steps} must be 1 or more"):
+        requested(steps=steps)
 
 
 def test_the_objective_alone_has_a_loss():

@@ -162,7 +162,7 @@ def test_stopping_ends_a_test(tested, finished):
         ({"env_steps": 25}, "config.validation.env_steps=25 is no multiple"),
         (
             {"env_steps": 12},
-            "config.validation.env_steps=12 is not above config.agent.random_steps",
+            "config.validation.env_steps=12 are 12 env steps, not more than config.agent.random",
         ),
         ({"environments": ("point_goal@5",)}, "or one of config.environments="),
         ({"agents": 0}, "config.validation.agents=0 must be at least 1"),
