@@ -24,9 +24,9 @@ from epg_tf.tasks.quantities import Task
 from epg_tf.tasks.registry import FAMILIES, make_family, simulate
 from epg_tf.tasks.settings import TaskConfig
 
-LARGEST = 4096  # physics steps per env step, pixels
-NO_LIMIT = 2**31 - 1  # env steps; Gymnasium's TimeLimit ends episodes, not the simulation
-ROW = np.array([0])  # of the only simulation
+_LARGEST = 4096  # physics steps per env step, pixels
+_NO_LIMIT = 2**31 - 1  # env steps; Gymnasium's TimeLimit ends episodes, not the simulation
+_ROW = np.array([0])  # of the only simulation
 
 
 def register_environments() -> None:
@@ -38,7 +38,6 @@ def register_environments() -> None:
             gymnasium.register(
                 environment_id,
                 "epg_tf.tasks.gymnasium_environment:TaskEnv",
-                vector_entry_point="epg_tf.tasks.gymnasium_vector:TaskVectorEnv",
                 max_episode_steps=family.default_episode_limit,
                 kwargs=settings,
             )
@@ -85,7 +84,7 @@ class TaskEnv(gymnasium.Env):
         width: int = 480,
     ):
         _check_numbers({"height": height, "width": width})
-        self._family = endless_family(family, frame_skip, task_range)
+        self._family = _endless_family(family, frame_skip, task_range)
         self.metadata = _metadata(self._family)
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(
@@ -105,7 +104,7 @@ class TaskEnv(gymnasium.Env):
         self._task: Task | None = None
         self._observation = np.zeros(0, np.float32)
         self._terminated = False
-        self.observation_space, self.action_space = spaces_of(self._family)
+        self.observation_space, self.action_space = _spaces_of(self._family)
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, object] | None = None
@@ -122,7 +121,7 @@ class TaskEnv(gymnasium.Env):
         Raises:
           ValueError: `options` names something unknown, or a value has the wrong size.
         """
-        wanted = wanted_task(options)
+        wanted = _wanted_task(options)
         given = self._family.complete_task(wanted) if isinstance(wanted, Mapping) else None
         super().reset(seed=seed)
         task = self._task if seed is None and wanted is None else None
@@ -133,11 +132,11 @@ class TaskEnv(gymnasium.Env):
             self._simulation.set_tasks([task])
             self.close()  # camera and window show the body of the previous task
         if not (same and self._family.continues) or self._terminated:
-            self._observation = self._simulation.reset(ROW, [self.np_random])[0]
+            self._observation = self._simulation.reset(_ROW, [self.np_random])[0]
         self._terminated = False
         if self.render_mode == "human":
             self.render()
-        return self._observation.copy(), {"task": plain(task)}
+        return self._observation.copy(), {"task": _plain(task)}
 
     def step(self, action: Array | int) -> tuple[Array, float, bool, bool, dict[str, object]]:
         """Advances by one env step.
@@ -158,7 +157,7 @@ class TaskEnv(gymnasium.Env):
         result = self._simulation.step(self._row(action)[None])
         self._observation, self._terminated = result.observation[0], bool(result.terminated[0])
         info: dict[str, object] = {
-            "task": plain(self._task),
+            "task": _plain(self._task),
             "diverged": bool(result.diverged[0]),
         }
         if self._family.goal_reaching:
@@ -213,11 +212,11 @@ class TaskEnv(gymnasium.Env):
 
 
 def _check_numbers(numbers: Mapping[str, int]) -> None:
-    """Raises ValueError for a setting that is not a whole number within 1 and `LARGEST`."""
+    """Raises ValueError for a setting that is not a whole number within 1 and `_LARGEST`."""
     for name, number in numbers.items():
         whole = isinstance(number, int) and not isinstance(number, bool)
-        if not whole or not 1 <= number <= LARGEST:
-            raise ValueError(f"{name}={number!r} must be a whole number within 1 and {LARGEST}")
+        if not whole or not 1 <= number <= _LARGEST:
+            raise ValueError(f"{name}={number!r} must be a whole number within 1 and {_LARGEST}")
 
 
 def _metadata(family: TaskFamily) -> dict[str, Any]:
@@ -228,17 +227,17 @@ def _metadata(family: TaskFamily) -> dict[str, Any]:
     return {"render_modes": [MODE] if draws else [], "render_fps": 50}
 
 
-def endless_family(family: str, frame_skip: int | None, task_range: str) -> TaskFamily:
+def _endless_family(family: str, frame_skip: int | None, task_range: str) -> TaskFamily:
     """Returns a family whose episodes have no time limit; arguments as of `TaskEnv`."""
     if frame_skip is None:
         frame_skip = FAMILIES.get(family, TaskFamily).default_frame_skip
     _check_numbers({"frame_skip": frame_skip})
     if not isinstance(task_range, str):
         raise ValueError(f"task_range={task_range!r} must be a string, such as 'training'")
-    return make_family(TaskConfig(family, frame_skip, NO_LIMIT, task_range))
+    return make_family(TaskConfig(family, frame_skip, _NO_LIMIT, task_range))
 
 
-def spaces_of(
+def _spaces_of(
     family: TaskFamily,
 ) -> tuple[spaces.Box, spaces.Box | spaces.Discrete | spaces.MultiDiscrete]:
     """Returns the spaces of observations and of actions of one environment of a family."""
@@ -251,12 +250,12 @@ def spaces_of(
     return seen, spaces.Box(low, high, dtype=np.float32)
 
 
-def plain(task: Task) -> dict[str, float | list[float]]:
+def _plain(task: Task) -> dict[str, float | list[float]]:
     """Returns a task in plain numbers."""
     return {name: value.tolist() for name, value in task.items()}
 
 
-def wanted_task(
+def _wanted_task(
     options: Mapping[str, object] | None,
 ) -> Mapping[str, object] | Literal["new"] | None:
     """Returns the task that the options of a reset name, if any; errors as of `TaskEnv.reset`."""

@@ -47,6 +47,22 @@ def environment_ids() -> list[str]:
     return sorted(name for name in gymnasium.registry if name.startswith("epg_tf/"))
 
 
+def test_a_vector_environment_has_the_numbers_of_single_ones():
+    """Members have seeds one after another, and the options of a reset."""
+    vector = gymnasium.make_vec("epg_tf/RandomHopper-v0", num_envs=3)
+    seen, infos = vector.reset(seed=4)
+    actions = vector.action_space.sample()
+    after = vector.step(actions)[0]
+    for member in range(3):
+        single = TaskEnv("random_hopper")
+        observation, info = single.reset(seed=4 + member)
+        np.testing.assert_array_equal(seen[member], observation)
+        assert infos["task"]["gravity"][member] == info["task"]["gravity"]
+        np.testing.assert_array_equal(after[member], single.step(actions[member])[0])
+    _, infos = vector.reset(seed=0, options={"task": {"gravity": -3.7}})
+    assert infos["task"]["gravity"].tolist() == [-3.7] * 3
+
+
 def test_every_family_is_registered():
     assert environment_ids() == sorted(
         f"epg_tf/{family.__name__}-v0" for family in FAMILIES.values()
