@@ -24,7 +24,14 @@ TINY_OBJECTIVE = epg_tf.MetaGenRLExperiment.from_mapping(
         "shard_agents": 4,
         "threads": 2,
         "objective": {"lstm_units": 3, "action_layers": 1, "action_filters": 2},
-        "agent": {"hidden": (4,), "batch": 2, "chunk": 3, "random_steps": 0, "replay_steps": 20},
+        "agent": {
+            "hidden": (4,),
+            "batch": 2,
+            "chunk": 3,
+            "random_steps": 0,
+            "updates_after": 10,
+            "replay_steps": 20,
+        },
         "baseline": {"update_period": 10, "minibatch": 5},
     }
 )

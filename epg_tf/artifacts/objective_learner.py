@@ -62,8 +62,13 @@ class Learner:
     def act(self, observation: Any) -> Any:
         """Returns an action of the environment at an observation of it, [O]: with exploration, or
         random at first.
+
+        Raises:
+          ValueError: A number of the observation is not finite.
         """
         seen, settings = np.ravel(np.asarray(observation, np.float32)), self._settings
+        if not np.isfinite(seen).all():
+            raise ValueError(f"observation={observation} is not finite; reset the environment")
         if not self._replay:
             self._build(len(seen))
         size = np.size(self._space.low)
@@ -95,7 +100,9 @@ class Learner:
         """
         if self._acted is None:
             raise RuntimeError("record() needs an action; call act() before each record()")
-        if not np.isfinite([reward, *np.ravel(next_observation)]).all():
+        with np.errstate(over="ignore"):
+            numbers = np.asarray([reward, *np.ravel(next_observation)]).astype(np.float32)
+        if not np.isfinite(numbers).all():
             self._replay["ended"][(self.steps - 1) % self._settings["replay_steps"]] = 1.0
             raise ValueError(
                 f"reward={reward} or next_observation={next_observation} is not finite; reset the "

@@ -222,7 +222,12 @@ def _summary(finals: Array, curves: Array, success: Array, env_steps: int) -> Su
     """Summarizes final returns [L], NaN where failed, curves [L, T] and successes [L]."""
     failed = np.isnan(finals)
     if failed.all():
-        return Summary(lives=len(finals), failed_lives=len(finals), env_steps=env_steps)
+        return Summary(
+            success_rate=float(np.mean(success)),
+            lives=len(finals),
+            failed_lives=len(finals),
+            env_steps=env_steps,
+        )
     returns = worst_for_failed(finals)
     areas, initial = _areas(curves, failed), _initial(curves, failed)
     return Summary(

@@ -65,15 +65,15 @@ def memory_requirements(
         _needs(experiment, specs[plan.environment], plan.last - plan.first)
         for plan in plan_shards(experiment)[::ranks]
     ]
+    # Tests and meta-training take turns: batches of the latter are larger.
     tested = [
         _needs(experiment, specs[place], validation.agents, validation.env_steps)
         for place in validation_places(experiment)[::ranks]
     ]
     replay, networks, noise = (sum(part) for part in list(zip(*shards, strict=True))[:3])
     tests = sum(sorted(sum(needs[:3]) for needs in tested)[-threads:])
-    # Tests and meta-training take turns.
     batches, outputs, states = (
-        sum(sorted(part)[-threads:]) for part in list(zip(*shards, *tested, strict=True))[3:]
+        sum(sorted(part)[-threads:]) for part in list(zip(*shards, strict=True))[3:]
     )
     compiled = _COMPILED * agent.chunk * experiment.meta.virtual_steps
     batch = "agent.batch agent.chunk"

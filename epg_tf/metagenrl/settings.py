@@ -191,11 +191,6 @@ class MetaGenRLExperiment(Settings):
                 f"twice, or one of config.environments={environments}, where agents are tested in "
                 "any case; leave it out"
             )
-        if self.validation.environments and not self.validation.period:
-            yield (
-                f"config.validation.environments={self.validation.environments} needs tests; set "
-                "config.validation.period, or leave it out"
-            )
         yield from self._round_conflicts()
 
     def _round_conflicts(self) -> Iterator[str]:

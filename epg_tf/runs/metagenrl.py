@@ -292,7 +292,7 @@ class MetaGenRLSystem(System[RoundResult]):
         lines.append(
             f"{self.what_it_did(summary, learned)} {duration(summary['seconds'])}, "
             f"{count(summary['env_steps'])} env steps; mean return in the last round: "
-            f"{last or 'none'}; {summary['failed_agents']} failed agents"
+            f"{last or 'none'}; {summary['failed_agents']} agents failed in it"
         )
         if any(math.isnan(value) for value in summary["last"].values()):
             lines.append(

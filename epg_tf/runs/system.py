@@ -65,7 +65,7 @@ class System(abc.ABC, Generic[StepT]):
       standstill: Finds steps that changed nothing; None: nothing does.
 
     Raises:
-      ConfigError: The seed is not usable.
+      ConfigError: The seed is not usable, or settings do not fit together.
     """
 
     kind: ClassVar[RunKind]
@@ -85,6 +85,7 @@ class System(abc.ABC, Generic[StepT]):
         communicator: Communicator | None = None,
         begun: Mapping[str, Any] | None = None,
     ):
+        experiment.check()
         self._experiment, self._seed = experiment, seed
         self.identity = RunIdentity(self.kind, experiment.to_mapping(), seed, begun or {})
         self.communicator = communicator or SingleProcess()

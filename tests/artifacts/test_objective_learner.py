@@ -167,8 +167,11 @@ def test_what_is_not_finite_is_not_recorded(exported):
     learner = Learner(exported, BOX)
     live(learner, 31)
     learner._replay["ended"][30] = 0.0
+    with pytest.raises(ValueError, match="observation=.* is not finite"):
+        learner.act(np.full(SEEN, np.nan))
     learner.act(np.zeros(SEEN))
-    for seen, reward in ((np.zeros(SEEN), np.nan), (np.full(SEEN, np.inf), 0.0)):
+    zeros = np.zeros(SEEN)
+    for seen, reward in ((zeros, np.nan), (zeros, 1e39), (np.full(SEEN, np.inf), 0.0)):
         with pytest.raises(ValueError, match="is not finite"):
             learner.record(seen, reward, False, False)
     assert learner.steps == 31 and learner._replay["ended"][30] == 1.0

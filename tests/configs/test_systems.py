@@ -191,7 +191,6 @@ REFUSED = [
                 "steps_per_agent=1000000 are 1000000 env steps, not more than",
             ),
             ({"meta": {"final_learning_rate": 1e-4}}, "final_learning_rate=0.0001 needs rounds"),
-            ({"validation": {"environments": ("hopper",)}}, "needs tests"),
             ({"validation": {"patience": 1}}, "config.validation.patience is not a setting"),
         )
     ),

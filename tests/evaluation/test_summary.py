@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -79,6 +81,12 @@ def test_a_curve_that_explores_has_no_auc_beside_curves_that_do_not():
     assert np.isnan(mixed["ppo"].auc_mean) and mixed["td3"].auc_mean == 1.5
     assert np.isnan(mixed["ppo"].auc_ci95).all() and mixed["ppo"].final_return_mean == 1.5
     assert summarize(ppo)["ppo"].auc_mean == 1.5
+
+
+def test_agents_that_all_failed_have_no_success():
+    failed = table("ppo", [NAN, NAN], [[NAN], [NAN]])
+    failed = dataclasses.replace(failed, success=np.zeros_like(failed.success))
+    assert summarize(failed)["ppo"].success_rate == 0.0
 
 
 def test_copies_of_one_survivor_give_no_interval():

@@ -102,6 +102,22 @@ def test_the_papers_sizes_are_far_below_a_laptops_memory():
     assert sum(need.size for need in needs) < 4 * 2**30
 
 
+def test_agents_of_tests_along_meta_training_count():
+    """A replay of 100 agents with 100 k steps of 2 x 6 observations, 2 actions and 3 numbers."""
+    settings = {
+        "environments": ("point_goal",),
+        "agent": {"hidden": (4,)},
+        "validation": {"agents": 100, "env_steps": 10**5},
+    }
+    sizes = []
+    for period in (0, 1):
+        settings["validation"]["period"] = period
+        experiment = MetaGenRLExperiment.from_mapping(settings)
+        specs = {"point_goal": named_environment("point_goal").spec}
+        sizes.append(sum(need.size for need in metagenrl_needs(experiment, specs, 1)))
+    assert 1.0 < (sizes[1] - sizes[0]) / (4 * 100 * 10**5 * 17) < 1.05
+
+
 HUGE = "--config.policy.hidden=(100000,100000)"
 
 

@@ -23,7 +23,8 @@ def untrained_objective(tmp_path_factory) -> Path:
     """The folder of an objective of MetaGenRL that was never trained."""
     folder = tmp_path_factory.mktemp("untrained_objective")
     settings = {"environments": ("gymnasium:Pendulum-v1@10",), "steps_per_agent": 60}
-    small = {"round_steps": 20, "objective": {"lstm_units": 4}, "agent": {"random_steps": 20}}
+    agent = {"hidden": (4,), "batch": 2, "chunk": 3, "random_steps": 20, "updates_after": 20}
+    small = {"round_steps": 20, "objective": {"lstm_units": 4}, "agent": agent}
     experiment = MetaGenRLExperiment.from_mapping({**settings, **small})
     parameters = initial_parameters(loss_generator(0), experiment.objective)
     save(folder, parameters, experiment, {})

@@ -65,7 +65,11 @@ def test_epochs_and_threads_may_change(run, make_tiny):
 def metagenrl():
     """Two rounds of 12 env steps."""
     return MetaGenRLExperiment.from_mapping(
-        {"steps_per_agent": 24, "round_steps": 12, "agent": {"random_steps": 12}}
+        {
+            "steps_per_agent": 24,
+            "round_steps": 12,
+            "agent": {"random_steps": 12, "updates_after": 12},
+        }
     )
 
 

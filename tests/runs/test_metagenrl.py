@@ -12,7 +12,8 @@ import pytest
 
 import epg_tf
 from epg_tf.core import array_files
-from epg_tf.core.errors import Interrupted, RecordError, RunFailed
+from epg_tf.core.errors import ConfigError, Interrupted, RecordError, RunFailed
+from epg_tf.metagenrl.population import meta_learn
 from epg_tf.metagenrl.settings import MetaGenRLExperiment
 from epg_tf.runs import checkpoints
 from epg_tf.runs.folder import RunTarget
@@ -206,6 +207,24 @@ def test_a_run_whose_agents_all_fail_ends_and_says_why(
     with pytest.raises(RunFailed, match="^all 2 agents had failed in 2 rounds in a row") as error:
         list(rounds)
     assert f"e.g. agent 0 in point_goal: {reason}" in str(error.value)
+
+
+def test_failed_agents_are_those_of_the_round(tiny, monkeypatch):
+    """In round 3 the steps of round 1 have left the replay."""
+    forgetful = dataclasses.replace(tiny.agent, replay_steps=12)
+    rounds = meta_learn(dataclasses.replace(tiny, agent=forgetful), 0)
+    reward = PointGoal.reward
+    with monkeypatch.context() as broken:
+        broken.setattr(PointGoal, "reward", lambda *words: 1e30 * reward(*words))
+        assert next(rounds).metrics["failed_agents"] == 2
+    assert [result.metrics["failed_agents"] for result in rounds][-1] == 0
+
+
+def test_settings_that_do_not_fit_are_refused_before_a_run(tiny, tmp_path):
+    wrong = dataclasses.replace(tiny, steps_per_agent=12)
+    with pytest.raises(ConfigError, match="config.steps_per_agent=12 are 12 env steps"):
+        next(meta_learn_in_folder(wrong, 0, tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_resumed_run_goes_on_counting_failed_rounds(tiny, tmp_path, monkeypatch):

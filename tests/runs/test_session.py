@@ -115,7 +115,9 @@ SYSTEMS = {
     "metagenrl": Case(
         MetaGenRLSystem,
         "round",
-        MetaGenRLExperiment.from_mapping(TINY_METAGENRL),
+        MetaGenRLExperiment.from_mapping(
+            {**TINY_METAGENRL, "agent": {**TINY_METAGENRL["agent"], "random_steps": 0}}
+        ),
         "steps_per_agent",
         step=12,
         losses=("final",),
