@@ -69,10 +69,11 @@ def test_effects_are_those_of_ridge_regression():
 
 
 def test_effects_of_a_life_do_not_depend_on_others():
-    """To the bit, whatever is beside it."""
-    parts = _history(np.random.default_rng(1).standard_normal((3, 2, 3)), 40)
-    alone = action_effects(*(part[:1] for part in parts))
-    assert action_effects(*parts)[:1].numpy().tobytes() == alone.numpy().tobytes()
+    """To the bit, whatever is beside it and wherever it is; the number of lives is the same."""
+    parts = _history(np.random.default_rng(1).standard_normal((4, 2, 3)), 40)
+    moved = [part[[3, 1, 0]] if len(part) == 4 else part for part in parts]
+    effects = action_effects(*(part[:3] for part in parts)).numpy()
+    assert action_effects(*moved).numpy()[1:].tobytes() == effects[[1, 0]].tobytes()
 
 
 def test_effects_of_nothing_are_zero():
